@@ -1,0 +1,1 @@
+"""Replication: all input and output, clocks and entropy of the core."""
