@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -85,6 +85,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = (500, 1000)
     heartbeat_ms: Annotated[int, _option("time in milliseconds between two heartbeats of the leader", "50")] = 50
     local: Annotated[bool, _option("all members run on this machine: tell each other the process id", "true")] = False
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _option("least severe lines that are logged", "info")
+    ] = "info"
     clock_skew_ms: Annotated[int, _option("for tests: milliseconds added to the wall clock", "0")] = 0
     failpoints: Annotated[list[str], _option("for tests: named faults to switch on", "journal.sync.fail")] = []
     journal_archive: Annotated[
@@ -259,6 +262,7 @@ def _expected(option: Option) -> str:
         list: "names separated by commas (an array in the file)",
         tuple: "two whole numbers separated by a comma (an array in the file)",
     }
+    words[Literal] = "one of " + ", ".join(str(choice) for choice in get_args(option.type))
     return words.get(get_origin(option.type) or option.type, "text") + f", for example {option.example}"
 
 
