@@ -1,0 +1,245 @@
+"""One pure, deterministic program: an entry in, one outcome an operation out.
+
+Every replica runs it over the same log and reaches the same state. It does no input or output, reads no clock and draws
+no random number. A refused operation changes nothing at all; a defect inside one is undone and answered INTERNAL, the
+same on every replica; anything else ends the process before an outcome leaves, because another replica may not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from statemachine import idempotency, membership, registry
+from statemachine.authorize import identify, permit
+from statemachine.context import Context, View
+from statemachine.declare import OPERATIONS, QUERIES, Operation
+from statemachine.entry import SYSTEM, Command, Entry, FormatError, decode_operation
+from statemachine.errors import (
+    INTERNAL,
+    RESOURCE_EXHAUSTED,
+    UNAVAILABLE,
+    VALIDATION_FAILED,
+    Refused,
+)
+from statemachine.spaces import SPACES
+from statemachine.store import DUE_KINDS, Store, Topic
+
+SWEPT_MAX = 256  # live due items of one clock that one entry works off
+DEFECTS = (AssertionError, KeyError, TypeError, ValueError)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one operation.
+
+    status: of HTTP; 202 means that the caller stands in a line, see `declare.Wait`. code: of the error table, "" for
+    success. body: JSON; of a refusal `{"error": {"code", "message", "details"?}}`. index, position: the entry that
+    decided and the place in it (of a replayed answer: the first one's).
+    """
+
+    status: int
+    code: str
+    body: bytes
+    index: int
+    position: int
+    replayed: bool = False
+    retry_after_ms: int | None = None
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What one entry did: an outcome for each operation, and the topics whose readers want to look again."""
+
+    outcomes: list[Outcome]
+    touched: list[Topic]
+
+
+class Machine:
+    """One replica's state and the program that changes it."""
+
+    def __init__(self) -> None:
+        assert registry.PRIMITIVES
+        self.store = Store()
+        self.index = 0
+        self.lease_now_ms = 0
+        self.wall_now_ms = 0
+        self.chain = bytes(32)
+        self.defects = 0  # operations and due items undone because of a defect; for the metric only
+        self._decoders = {name: msgspec.json.Decoder(declared.request) for name, declared in OPERATIONS.items()}
+
+    # ------------------------------------------------------------------ what the cluster asks
+
+    @property
+    def cluster_id(self) -> str:
+        cluster = membership.cluster(self.store)
+        return "" if cluster is None else cluster.cluster_id
+
+    @property
+    def feature_level(self) -> int:
+        cluster = membership.cluster(self.store)
+        return 0 if cluster is None else cluster.feature_level
+
+    def members(self) -> Mapping[str, int]:
+        """Node id to the listed incarnation of its journal."""
+        cluster = membership.cluster(self.store)
+        return {} if cluster is None else cluster.members
+
+    @property
+    def due_lease_ms(self) -> int | None:
+        """Lease time of the earliest due item of that clock."""
+        first = self.store.due["lease"].first()
+        return None if first is None else first[0]
+
+    @property
+    def due_wall_ms(self) -> int | None:
+        """Wall time of the earliest due item of that clock."""
+        first = self.store.due["wall"].first()
+        return None if first is None else first[0]
+
+    def view(self, space: str, actor: bytes | str) -> View:
+        """The state as a reader sees it, at the clocks of the last applied entry."""
+        return View(self.store, space, actor, self.index, self.lease_now_ms, self.wall_now_ms)
+
+    # ------------------------------------------------------------------ applying
+
+    def apply(self, index: int, entry: Entry) -> Applied:
+        """Run one entry.
+
+        index: of the entry in the log, above every one before. Raises only what must end the process.
+        """
+        assert index > self.index, (index, self.index)
+        self.index = index
+        self.lease_now_ms = max(self.lease_now_ms, entry.lease_now_ms)
+        self.wall_now_ms = max(self.wall_now_ms, entry.wall_now_ms)
+        self._sweep("lease", self.lease_now_ms, entry.entropy, position=-2)
+        self._sweep("wall", self.wall_now_ms, entry.entropy, position=-1)
+        chain = blake2b(self.chain, digest_size=32)
+        chain.update(b"%d %d %d %d" % (index, self.lease_now_ms, self.wall_now_ms, len(self.store.changes)))
+        outcomes: list[Outcome] = []
+        for position, data in enumerate(entry.operations):
+            outcome = self._run(index, position, data, entry.entropy)
+            outcomes.append(outcome)
+            chain.update(b"%d %d " % (outcome.status, len(outcome.body)))
+            chain.update(outcome.body)
+        self.chain = chain.digest()
+        return Applied(outcomes, self.store.settle())
+
+    def _run(self, index: int, position: int, data: bytes, entropy: bytes) -> Outcome:
+        command = decode_operation(data)
+        declared = OPERATIONS.get(command.name)
+        if declared is None:
+            raise FormatError(f"the log holds operation {command.name!r}, which this build does not know")
+        context = Context(
+            self.store,
+            command.space,
+            command.actor,
+            index,
+            self.lease_now_ms,
+            self.wall_now_ms,
+            position=position,
+            entropy=entropy,
+        )
+        mark = len(self.store.changes)
+        try:
+            return self._execute(context, declared, command, mark)
+        except Refused as refused:
+            self.store.undo(mark)
+            return refusal(refused, index, position)
+        except DEFECTS as defect:
+            self.store.undo(mark)
+            self.defects += 1
+            message = f"a defect of the server ({type(defect).__name__}); nothing was changed"
+            return refusal(Refused(INTERNAL, message), index, position)
+
+    def _execute(self, context: Context, declared: Operation, command: Command, mark: int) -> Outcome:
+        if 0 < command.deadline_ms < self.lease_now_ms:
+            raise Refused(UNAVAILABLE, "the request's time ran out before it was applied; nothing was changed")
+        key = identify(context, declared)
+        keyed = None if declared.repeatable else command.idempotency
+        if keyed is not None:
+            answered = idempotency.recall(context, *keyed)
+            if answered is not None:
+                return Outcome(answered.status, "", answered.body, answered.index, answered.position, replayed=True)
+        permit(key, declared)
+        if not declared.urgent and command.actor != SYSTEM:
+            self._require_room(context)
+            if keyed is not None:
+                idempotency.make_room(context)
+        try:
+            request = self._decoders[command.name].decode(command.arguments)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise Refused(VALIDATION_FAILED, str(error)) from error
+        answer = declared.apply(context, request)
+        if answer is None:
+            return Outcome(204, "", b"", context.index, context.position)
+        status = 202 if context.waiting else 201 if context.created else 200
+        body = _encode(answer)
+        if keyed is not None and len(self.store.changes) > mark:
+            idempotency.keep(context, *keyed, status, body)
+        return Outcome(status, "", body, context.index, context.position)
+
+    def _require_room(self, context: Context) -> None:
+        space = context.rows(SPACES).get(context.space)
+        usage = self.store.usage.get(context.space)
+        if space is None or usage is None:
+            return
+        settings = space.settings
+        if usage.records >= settings.max_records:
+            raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_records} records")
+        if usage.bytes >= settings.max_bytes:
+            raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_bytes} bytes")
+
+    def _sweep(self, clock: str, now_ms: int, entropy: bytes, position: int) -> None:
+        """Work off due items, oldest first, a bounded number; what is left makes the leader propose again at once."""
+        items = self.store.due[clock]
+        put_back: list[tuple[int, str, Any]] = []
+        context = Context(
+            self.store, "", SYSTEM, self.index, self.lease_now_ms, self.wall_now_ms, position=position, entropy=entropy
+        )
+        for _ in range(SWEPT_MAX):
+            item = items.first()
+            if item is None or item[0] > now_ms:
+                break
+            _, kind, key = item
+            table, due = DUE_KINDS[kind]
+            record = self.store.rows(table)[key]
+            context.space = "" if table.space is None else table.space(record)
+            mark = len(self.store.changes)
+            try:
+                due.run(context, record)
+                assert items.first() != item, f"{kind} left {key!r} due"
+            except (Refused, *DEFECTS):
+                self.store.undo(mark)
+                self.defects += 1
+                put_back.append(item)
+                items.set(kind, key, None)
+        for at_ms, kind, key in put_back:
+            items.set(kind, key, at_ms)
+
+    # ------------------------------------------------------------------ reading
+
+    def answer(self, name: str, request: Any, space: str, actor: bytes | str) -> Any:
+        """Answer a declared query from this replica's state. Raises Refused."""
+        declared = QUERIES[name]
+        view = self.view(space, actor)
+        permit(identify(view, declared), declared)
+        return declared.answer_from(view, request)
+
+
+def refusal(refused: Refused, index: int, position: int) -> Outcome:
+    """The outcome of an operation that was refused."""
+    error: dict[str, Any] = {"code": refused.error.code, "message": refused.message}
+    if refused.details:
+        error["details"] = refused.details
+    return Outcome(
+        refused.error.status,
+        refused.error.code,
+        _encode({"error": error}),
+        index,
+        position,
+        retry_after_ms=refused.retry_after_ms,
+    )

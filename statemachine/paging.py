@@ -1,0 +1,59 @@
+"""Pages of a list, by keyset cursors that stay right while the list changes.
+
+A cursor is the order value of the last row given, so that a page goes on behind it even when that row is gone.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import msgspec
+
+from statemachine.errors import VALIDATION_FAILED, Refused
+from statemachine.store import Ordered, Rows
+from statemachine.types import Record
+
+R = TypeVar("R", bound=Record)
+EXAMINED_MAX = 10_000  # rows that one page looks at, however few of them match
+
+
+def page(
+    rows: Rows[R],
+    index: Ordered[R],
+    group: Hashable,
+    limit: int,
+    cursor: str | None,
+    matches: Callable[[R], bool] = lambda _: True,
+) -> tuple[list[R], str | None]:
+    """The next rows of a group, and the cursor of the page behind them (None at the end).
+
+    limit: rows at most. Raises VALIDATION_FAILED for a cursor that no page gave.
+    """
+    found: list[R] = []
+    last: R | None = None
+    for examined, row in enumerate(rows.ordered(index, group, after=decode_cursor(cursor))):
+        if len(found) == limit or examined == EXAMINED_MAX:
+            assert last is not None
+            return found, encode_cursor(index.order(last))
+        last = row
+        if matches(row):
+            found.append(row)
+    return found, None
+
+
+def encode_cursor(order: Any) -> str:
+    return urlsafe_b64encode(msgspec.msgpack.encode(order)).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str | None) -> Any:
+    if cursor is None:
+        return None
+    try:
+        data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        order = msgspec.msgpack.decode(data)
+    except (UnicodeEncodeError, Base64Error, msgspec.DecodeError) as error:
+        raise Refused(VALIDATION_FAILED, "cursor: not one that a list answered") from error
+    return tuple(order) if isinstance(order, list) else order

@@ -1,0 +1,7 @@
+"""Everything that the machine offers. A new primitive is one file, imported here."""
+
+from __future__ import annotations
+
+from statemachine import events, idempotency, keys, membership, organizations, spaces
+
+PRIMITIVES = (membership, organizations, spaces, keys, events, idempotency)
