@@ -21,7 +21,7 @@ def identify(view: View, declared: Operation | Query) -> ApiKey | None:
     SPACE_SUSPENDED.
     """
     actor = view.actor
-    if isinstance(actor, str):
+    if actor in (OPERATOR, SYSTEM):
         if actor == SYSTEM and declared.access is Access.SYSTEM:
             return None
         if actor == OPERATOR and declared.access is Access.OPERATOR:

@@ -26,9 +26,7 @@ class View:
 
     __slots__ = ("actor", "index", "lease_now_ms", "space", "store", "wall_now_ms")
 
-    def __init__(
-        self, store: Store, space: str, actor: bytes | str, index: int, lease_now_ms: int, wall_now_ms: int
-    ) -> None:
+    def __init__(self, store: Store, space: str, actor: bytes, index: int, lease_now_ms: int, wall_now_ms: int) -> None:
         self.store = store
         self.space = space
         self.actor = actor
@@ -53,7 +51,7 @@ class Context(View):
         self,
         store: Store,
         space: str,
-        actor: bytes | str,
+        actor: bytes,
         index: int,
         lease_now_ms: int,
         wall_now_ms: int,

@@ -16,8 +16,8 @@ import msgspec
 
 FORMAT = 1
 FEATURE_LEVEL = 1
-OPERATOR = "operator"  # the actor of a request that carried the operator key
-SYSTEM = "system"  # the actor of what the cluster does by itself
+OPERATOR = b"operator"  # the actor of a request that carried the operator key
+SYSTEM = b"system"  # the actor of what the cluster does by itself
 
 Origin: TypeAlias = tuple[str, int, int]  # node id, session of the process, sequence number within it
 Idempotency: TypeAlias = tuple[str, bytes]  # the client's key, fingerprint of method, path and raw body
@@ -43,7 +43,7 @@ class Command(msgspec.Struct, array_like=True, frozen=True):
 
     name: str
     space: str
-    actor: bytes | str
+    actor: bytes
     deadline_ms: int
     idempotency: Idempotency | None
     arguments: bytes
@@ -61,7 +61,7 @@ _command_decoder = msgspec.msgpack.Decoder(Command)
 def encode_operation(
     name: str,
     space: str,
-    actor: bytes | str,
+    actor: bytes,
     deadline_ms: int,
     idempotency: Idempotency | None,
     arguments: bytes,

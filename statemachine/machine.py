@@ -100,7 +100,7 @@ class Machine:
         first = self.store.due["wall"].first()
         return None if first is None else first[0]
 
-    def view(self, space: str, actor: bytes | str) -> View:
+    def view(self, space: str, actor: bytes) -> View:
         """The state as a reader sees it, at the clocks of the last applied entry."""
         return View(self.store, space, actor, self.index, self.lease_now_ms, self.wall_now_ms)
 
@@ -222,7 +222,7 @@ class Machine:
 
     # ------------------------------------------------------------------ reading
 
-    def answer(self, name: str, request: Any, space: str, actor: bytes | str) -> Any:
+    def answer(self, name: str, request: Any, space: str, actor: bytes) -> Any:
         """Answer a declared query from this replica's state. Raises Refused."""
         declared = QUERIES[name]
         view = self.view(space, actor)
