@@ -261,8 +261,8 @@ def _expected(option: Option) -> str:
         dict: "name=host:port for each member, separated by commas (a table in the file)",
         list: "names separated by commas (an array in the file)",
         tuple: "two whole numbers separated by a comma (an array in the file)",
+        Literal: "one of " + ", ".join(str(choice) for choice in get_args(option.type)),
     }
-    words[Literal] = "one of " + ", ".join(str(choice) for choice in get_args(option.type))
     return words.get(get_origin(option.type) or option.type, "text") + f", for example {option.example}"
 
 

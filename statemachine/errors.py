@@ -34,7 +34,7 @@ class ErrorCode:
     meaning: str
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a defect
+class Refused(Exception):
     """Raised by an operation before its first change; becomes the outcome of the request.
 
     message: one sentence for a person, naming the field and the bound where one is at fault.

@@ -1,0 +1,131 @@
+"""`runstate status`: how a cluster does, as a table, also when parts of it are down.
+
+Every known node is asked by itself what it is (`/readyz`), so the table says which node does not answer. With an
+operator key the leader adds what only it knows: all members, and how far each one's log is.
+Exit status: 0 all is well, 1 the cluster works but a node is down, not ready or far behind, 2 there is no leader.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from api.cli.calls import operator_call
+from api.cli.connection import Connection, add_connection_options, find_connection
+from api.cli.failure import CommandError
+from api.cli.probe import Probe, probe
+from api.cli.table import table
+
+if TYPE_CHECKING:
+    from api.cli.commands import Commands
+
+ALL_WELL, DEGRADED, NO_LEADER = 0, 1, 2
+
+# A follower is a batch or two behind at any moment; more than this many entries is a follower in trouble.
+FAR_BEHIND_ENTRIES = 5_000
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel"):
+    """One node as the table has it; None is what nobody could tell."""
+
+    node: str | None
+    role: str | None
+    term: int | None
+    commit: int | None
+    applied: int | None
+    lag: int | None
+    address: str
+    problem: str
+
+
+def register(commands: "Commands") -> None:
+    status = commands.add_parser(
+        "status",
+        help="show the nodes of a cluster and how they do",
+        description="Exit status: 0 all is well, 1 degraded, 2 no leader.",
+    )
+    status.add_argument("--json", action="store_true", help="print the rows as JSON")
+    add_connection_options(status)
+    status.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    connection = find_connection(arguments)
+    probes = _ask(connection.endpoints)
+    cluster, complaint = _cluster(connection, probes)
+    unasked = [member["url"] for member in cluster.get("members", []) if member.get("url")]
+    probes += _ask([url for url in unasked if url not in {found.endpoint for found in probes}])
+    rows = [_row(found, cluster) for found in probes]
+    verdict = _verdict(rows)
+    if arguments.json:
+        print(json.dumps({"nodes": msgspec.to_builtins(rows), "verdict": verdict}, indent=2))
+    else:
+        print(_shown(rows))
+        for line in _remarks(rows, verdict, complaint):
+            print(line)
+    return verdict
+
+
+def _ask(endpoints: Sequence[str]) -> list[Probe]:
+    with ThreadPoolExecutor(max_workers=max(1, len(endpoints))) as threads:
+        return list(threads.map(probe, endpoints))
+
+
+def _cluster(connection: Connection, probes: Sequence[Probe]) -> tuple[dict[str, Any], str]:
+    """What the leader tells operators, and why it could not be had. Only asked where there is a leader to answer."""
+    if connection.operator_key is None:
+        return {}, "commit and lag are known to the leader alone, which wants the operator key"
+    if not any(found.said.get("leader") for found in probes):
+        return {}, ""
+    answering = tuple(found.endpoint for found in probes if found.said.get("leader"))
+    try:
+        return operator_call(msgspec.structs.replace(connection, endpoints=answering), "GET", "/admin/v1/cluster"), ""
+    except CommandError as error:
+        return {}, f"commit and lag could not be had: {error}"
+
+
+def _row(found: Probe, cluster: dict[str, Any]) -> Row:
+    said = found.said
+    members: list[dict[str, Any]] = cluster.get("members", [])
+    member = next((m for m in members if m.get("id") == said.get("node") or m.get("url") == found.endpoint), {})
+    node = said.get("node") or member.get("id")
+    role = None
+    if found.reachable:
+        role = said.get("role") or ("leader" if node and node == said.get("leader") else "follower")
+    return Row(
+        node=node,
+        role=role,
+        term=said.get("term"),
+        commit=said.get("commit") or (cluster.get("commit") if role == "leader" else None),
+        applied=said.get("applied"),
+        lag=member.get("lag"),
+        address=found.endpoint,
+        problem=found.problem,
+    )
+
+
+def _verdict(rows: Sequence[Row]) -> int:
+    if not any(row.role == "leader" for row in rows):
+        return NO_LEADER
+    return DEGRADED if any(row.problem or (row.lag or 0) > FAR_BEHIND_ENTRIES for row in rows) else ALL_WELL
+
+
+def _shown(rows: Sequence[Row]) -> str:
+    cells = [
+        (row.node, row.role, row.term, row.commit, row.applied, row.lag, row.address, row.problem or "yes")
+        for row in sorted(rows, key=lambda row: (row.node or "", row.address))
+    ]
+    return table(("NODE", "ROLE", "TERM", "COMMIT", "APPLIED", "LAG", "ADDRESS", "READY"), cells)
+
+
+def _remarks(rows: Sequence[Row], verdict: int, complaint: str) -> list[str]:
+    remarks = [complaint] if complaint else []
+    down = [row.node or row.address for row in rows if row.problem]
+    if verdict == NO_LEADER:
+        remarks.append(f"no leader: {len(rows) - len(down)} of {len(rows)} nodes are ready; a majority is needed")
+    elif down:
+        remarks.append(f"degraded: {', '.join(down)}")
+    return remarks
