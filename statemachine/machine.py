@@ -7,7 +7,7 @@ same on every replica; anything else ends the process before an outcome leaves, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -69,6 +69,7 @@ class Machine:
         self.wall_now_ms = 0
         self.chain = bytes(32)
         self.defects = 0  # operations and due items undone because of a defect; for the metric only
+        self.on_defect: Callable[[Exception], None] = lambda _: None  # told of each, so that the node can log it
         self._decoders = {name: msgspec.json.Decoder(declared.request) for name, declared in OPERATIONS.items()}
 
     # ------------------------------------------------------------------ what the cluster asks
@@ -152,6 +153,7 @@ class Machine:
         except DEFECTS as defect:
             self.store.undo(mark)
             self.defects += 1
+            self.on_defect(defect)
             message = f"a defect of the server ({type(defect).__name__}); nothing was changed"
             return refusal(Refused(INTERNAL, message), index, position)
 
@@ -212,9 +214,10 @@ class Machine:
             try:
                 due.run(context, record)
                 assert items.first() != item, f"{kind} left {key!r} due"
-            except (Refused, *DEFECTS):
+            except (Refused, *DEFECTS) as defect:
                 self.store.undo(mark)
                 self.defects += 1
+                self.on_defect(defect)
                 put_back.append(item)
                 items.set(kind, key, None)
         for at_ms, kind, key in put_back:
