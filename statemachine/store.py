@@ -9,39 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
-from sortedcontainers import SortedList
 
 from statemachine.due import DueItems
+from statemachine.indexes import Index, Ordered, OrderedIndex, Tally, TallyIndex, Unique, UniqueIndex, build
 from statemachine.types import Record
 
 R = TypeVar("R", bound=Record)
 Topic: TypeAlias = tuple[str, Any]  # (table name, what a waiting reader of it names)
-
-
-@dataclass(frozen=True, eq=False)
-class Unique(Generic[R]):
-    """Finds at most one record by another value than its key; None leaves a record out."""
-
-    by: Callable[[R], Hashable | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Ordered(Generic[R]):
-    """The keys of a group's records in order. `order` must end in something unique within the group."""
-
-    group: Callable[[R], Hashable | None]
-    order: Callable[[R], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Tally(Generic[R]):
-    """A sum over the records of a group; 0 for a group that has none."""
-
-    group: Callable[[R], Hashable | None]
-    amount: Callable[[R], int] = lambda _: 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,82 +65,6 @@ TABLES: dict[str, Table[Any]] = {}
 DUE_KINDS: dict[str, tuple[Table[Any], Due[Any]]] = {}
 
 
-class _Index(Protocol):
-    def remove(self, key: Any, record: Any) -> None: ...
-    def add(self, key: Any, record: Any) -> None: ...
-
-
-class _UniqueIndex:
-    def __init__(self, declared: Unique[Any]) -> None:
-        self.by = declared.by
-        self.keys: dict[Hashable, Any] = {}
-
-    def remove(self, key: Any, record: Any) -> None:
-        value = self.by(record)
-        if value is not None:
-            del self.keys[value]
-
-    def add(self, key: Any, record: Any) -> None:
-        value = self.by(record)
-        if value is not None:
-            assert value not in self.keys, (value, key, self.keys[value])
-            self.keys[value] = key
-
-
-class _OrderedIndex:
-    def __init__(self, declared: Ordered[Any]) -> None:
-        self.group, self.order = declared.group, declared.order
-        self.groups: dict[Hashable, SortedList[Any]] = {}
-
-    def remove(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            members = self.groups[group]
-            members.remove((self.order(record), key))
-            if not members:
-                del self.groups[group]
-
-    def add(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            members = self.groups.get(group)
-            if members is None:
-                members = self.groups[group] = SortedList()
-            members.add((self.order(record), key))
-
-
-class _TallyIndex:
-    def __init__(self, declared: Tally[Any]) -> None:
-        self.group, self.amount = declared.group, declared.amount
-        self.sums: dict[Hashable, int] = {}
-
-    def remove(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            left = self.sums[group] - self.amount(record)
-            if left:
-                self.sums[group] = left
-            else:
-                del self.sums[group]
-
-    def add(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            amount = self.amount(record)
-            if amount:
-                self.sums[group] = self.sums.get(group, 0) + amount
-
-
-def _build(declared: Unique[Any] | Ordered[Any] | Tally[Any]) -> _Index:
-    match declared:
-        case Unique():
-            return _UniqueIndex(declared)
-        case Ordered():
-            return _OrderedIndex(declared)
-        case Tally():
-            return _TallyIndex(declared)
-
-
 @dataclass(slots=True)
 class Usage:
     """What a space keeps: number of records and their rough size in bytes."""
@@ -173,6 +74,7 @@ class Usage:
 
 
 Change: TypeAlias = tuple["Rows[Any]", Any, Any, Any]  # rows, key, old record, new record
+Charge: TypeAlias = tuple[str, int]  # the space that pays for a record, its size in bytes
 
 
 class Rows(Generic[R]):
@@ -182,7 +84,7 @@ class Rows(Generic[R]):
         self.table = table
         self._store = store
         self._records: dict[Any, R] = {}
-        self._indexes: dict[Any, _Index] = {declared: _build(declared) for declared in table.indexes}
+        self._indexes: dict[Any, Index] = {declared: build(declared) for declared in table.indexes}
         self._index_list = tuple(self._indexes.values())
         self._due = tuple((due.kind, due.at, store.due[due.clock]) for due in table.due)
 
@@ -210,25 +112,25 @@ class Rows(Generic[R]):
 
     def find(self, index: Unique[R], value: Hashable) -> R | None:
         found = self._indexes[index]
-        assert isinstance(found, _UniqueIndex)
+        assert isinstance(found, UniqueIndex)
         key = found.keys.get(value)
         return None if key is None else self._records[key]
 
     def tally(self, index: Tally[R], group: Hashable) -> int:
         found = self._indexes[index]
-        assert isinstance(found, _TallyIndex)
+        assert isinstance(found, TallyIndex)
         return found.sums.get(group, 0)
 
     def count(self, index: Ordered[R], group: Hashable) -> int:
         found = self._indexes[index]
-        assert isinstance(found, _OrderedIndex)
+        assert isinstance(found, OrderedIndex)
         members = found.groups.get(group)
         return 0 if members is None else len(members)
 
     def ordered(self, index: Ordered[R], group: Hashable, after: Any = None) -> Iterator[R]:
         """The group's records in order, behind the given order value; nothing may change while it is read."""
         found = self._indexes[index]
-        assert isinstance(found, _OrderedIndex)
+        assert isinstance(found, OrderedIndex)
         members = found.groups.get(group)
         if members is None:
             return
@@ -242,46 +144,53 @@ class Rows(Generic[R]):
 
     def first(self, index: Ordered[R], group: Hashable) -> R | None:
         found = self._indexes[index]
-        assert isinstance(found, _OrderedIndex)
+        assert isinstance(found, OrderedIndex)
         members = found.groups.get(group)
         return None if members is None else self._records[members[0][1]]
 
     def _change(self, key: Any, old: R | None, new: R | None) -> None:
-        self._store.changes.append((self, key, old, new))
         self._replace(key, old, new)
+        self._store.changes.append((self, key, old, new))
 
     def _replace(self, key: Any, old: R | None, new: R | None) -> None:
-        """The only place where records, indexes, due items and sums change."""
-        if old is not None:
-            for index in self._index_list:
-                index.remove(key, old)
+        """The only place where records, indexes, due items and sums change. Changes nothing when it raises."""
+        dues = [
+            (items, kind, None if old is None else at(old), None if new is None else at(new))
+            for kind, at, items in self._due
+        ]
+        charge = self._charge(old), self._charge(new)
+        self._reindex(key, old, new)
         if new is not None:
             self._records[key] = new
-            for index in self._index_list:
-                index.add(key, new)
         else:
             del self._records[key]
-        for kind, at, items in self._due:
-            before = None if old is None else at(old)
-            after = None if new is None else at(new)
+        for items, kind, before, after in dues:
             if before != after:
                 items.set(kind, key, after)
-        if self.table.space is not None:
-            self._count(old, new)
+        self._store.charge(*charge)
 
-    def _count(self, old: R | None, new: R | None) -> None:
-        space, weight, usage = self.table.space, self.table.weight, self._store.usage
-        assert space is not None
-        if old is not None:
-            counted = usage[space(old)]
-            counted.records -= 1
-            counted.bytes -= weight(old)
-            if not counted.records:
-                del usage[space(old)]
-        if new is not None:
-            counted = usage.setdefault(space(new), Usage())
-            counted.records += 1
-            counted.bytes += weight(new)
+    def _reindex(self, key: Any, old: R | None, new: R | None) -> None:
+        removed = added = 0
+        indexes = self._index_list
+        try:
+            if old is not None:
+                for index in indexes:
+                    index.remove(key, old)
+                    removed += 1
+            if new is not None:
+                for index in indexes:
+                    index.add(key, new)
+                    added += 1
+        except Exception:  # a value that is taken, or a defect in a declared function
+            for index in indexes[:added]:
+                index.remove(key, new)
+            for index in indexes[:removed]:
+                index.add(key, old)
+            raise
+
+    def _charge(self, record: R | None) -> Charge | None:
+        space = self.table.space
+        return None if record is None or space is None else (space(record), self.table.weight(record))
 
 
 @dataclass
@@ -298,6 +207,21 @@ class Store:
 
     def rows(self, table: Table[R]) -> Rows[R]:
         return self._rows[table]
+
+    def charge(self, old: Charge | None, new: Charge | None) -> None:
+        """Count one record less, and one more. Called by Rows alone."""
+        if old is not None:
+            space, size = old
+            usage = self.usage[space]
+            usage.records -= 1
+            usage.bytes -= size
+            if not usage.records:
+                del self.usage[space]
+        if new is not None:
+            space, size = new
+            usage = self.usage.setdefault(space, Usage())
+            usage.records += 1
+            usage.bytes += size
 
     def undo(self, mark: int) -> None:
         """Take back every change behind the mark (a former length of `changes`), newest first."""
@@ -332,3 +256,19 @@ class Store:
             for data in records.values():
                 rows.put(decoder.decode(data))
         self.changes = []
+
+
+__all__ = [
+    "DUE_KINDS",
+    "TABLES",
+    "Change",
+    "Due",
+    "Ordered",
+    "Rows",
+    "Store",
+    "Table",
+    "Tally",
+    "Topic",
+    "Unique",
+    "Usage",
+]
