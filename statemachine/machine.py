@@ -29,6 +29,7 @@ from statemachine.spaces import SPACES
 from statemachine.store import DUE_KINDS, Store, Topic
 
 SWEPT_MAX = 256  # live due items of one clock that one entry works off
+CHANGED_MAX = 16_384  # changes of records after which a sweep stops early, for one item may change a thousand
 DEFECTS = (AssertionError, KeyError, TypeError, ValueError)
 
 _encode = msgspec.json.Encoder().encode
@@ -171,6 +172,7 @@ class Machine:
             self._require_room(context)
             if keyed is not None:
                 idempotency.make_room(context)
+                mark = len(self.store.changes)  # what made room is not what the operation changed
         try:
             request = self._decoders[command.name].decode(command.arguments)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
@@ -198,13 +200,14 @@ class Machine:
     def _sweep(self, clock: str, now_ms: int, entropy: bytes, position: int) -> None:
         """Work off due items, oldest first, a bounded number; what is left makes the leader propose again at once."""
         items = self.store.due[clock]
-        put_back: list[tuple[int, str, Any]] = []
+        failed: list[tuple[str, Any]] = []
         context = Context(
             self.store, "", SYSTEM, self.index, self.lease_now_ms, self.wall_now_ms, position=position, entropy=entropy
         )
+        begun = len(self.store.changes)
         for _ in range(SWEPT_MAX):
             item = items.first()
-            if item is None or item[0] > now_ms:
+            if item is None or item[0] > now_ms or len(self.store.changes) - begun >= CHANGED_MAX:
                 break
             _, kind, key = item
             table, due = DUE_KINDS[kind]
@@ -218,10 +221,12 @@ class Machine:
                 self.store.undo(mark)
                 self.defects += 1
                 self.on_defect(defect)
-                put_back.append(item)
-                items.set(kind, key, None)
-        for at_ms, kind, key in put_back:
-            items.set(kind, key, at_ms)
+                failed.append((kind, key))
+                items.set(kind, key, None)  # out of the way of the others until this sweep is over
+        for kind, key in failed:
+            table, due = DUE_KINDS[kind]
+            left = self.store.rows(table).get(key)  # another item may have changed or removed it meanwhile
+            items.set(kind, key, None if left is None else due.at(left))
 
     # ------------------------------------------------------------------ reading
 

@@ -33,8 +33,11 @@ def page(
     limit: rows at most. Raises VALIDATION_FAILED for a cursor that no page gave.
     """
     found: list[R] = []
-    last: R | None = None
-    for examined, row in enumerate(rows.ordered(index, group, after=decode_cursor(cursor))):
+    last = rows.first(index, group)
+    after = decode_cursor(cursor)
+    if after is not None and last is not None and not _comparable(after, index.order(last)):
+        raise Refused(VALIDATION_FAILED, "cursor: not one that this list answered")
+    for examined, row in enumerate(rows.ordered(index, group, after=after)):
         if len(found) == limit or examined == EXAMINED_MAX:
             assert last is not None
             return found, encode_cursor(index.order(last))
@@ -57,3 +60,9 @@ def decode_cursor(cursor: str | None) -> Any:
     except (UnicodeEncodeError, Base64Error, msgspec.DecodeError) as error:
         raise Refused(VALIDATION_FAILED, "cursor: not one that a list answered") from error
     return tuple(order) if isinstance(order, list) else order
+
+
+def _comparable(left: Any, right: Any) -> bool:
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_comparable, left, right))
+    return type(left) is type(right)

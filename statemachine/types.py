@@ -56,14 +56,22 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999, in UTC
+
+
 def time_text(wall_ms: int) -> str:
-    """RFC 3339, UTC, with milliseconds and Z, of a wall time in milliseconds since 1970."""
+    """RFC 3339, UTC, with milliseconds and Z, of a wall time in milliseconds since 1970; at most the year 9999."""
+    wall_ms = min(wall_ms, TIME_MS_MAX)
     return (_EPOCH + timedelta(milliseconds=wall_ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{wall_ms % 1000:03d}Z"
 
 
 def time_ms(time: datetime) -> int:
-    """Milliseconds since 1970 of an aware time, rounded down."""
-    return (time - _EPOCH) // _MILLISECOND
+    """Milliseconds since 1970 of an aware time, rounded down.
+
+    An offset can carry a time out of the years that UTC can be written in; it counts as the nearest one that can be,
+    and all of what is before 1970 as its first moment.
+    """
+    return min(max((time - _EPOCH) // _MILLISECOND, 0), TIME_MS_MAX)
 
 
 __all__ = [
