@@ -35,8 +35,7 @@ def test_the_child_dies_when_its_supervisor_is_killed(number: signal.Signals) ->
 
 
 def test_a_parent_that_is_gone_already_is_noticed() -> None:
-    # The shell that would have been the parent has another id than the process that looks.
     ran = subprocess.run(
-        [sys.executable, "-c", CHILD.replace("signal.pause()", ""), "1"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CHILD.replace("signal.pause()", ""), "0"], capture_output=True, text=True, check=True
     )
     assert ran.stdout.split()[0] == "False"
