@@ -7,7 +7,7 @@ open (403); then idempotency; then the permission (403).
 from __future__ import annotations
 
 from statemachine.context import View
-from statemachine.declare import Access, Operation, Query
+from statemachine.declare import Access, Operation, Permission, Query
 from statemachine.entry import OPERATOR, SYSTEM
 from statemachine.errors import FORBIDDEN, SPACE_SUSPENDED, UNAUTHENTICATED, Refused
 from statemachine.keys import BY_HASH, KEYS, ApiKey
@@ -28,22 +28,28 @@ def identify(view: View, declared: Operation | Query) -> ApiKey | None:
             return None
         raise Refused(UNAUTHENTICATED, "this call needs an API key of the space")
     key = view.rows(KEYS).find(BY_HASH, actor)
-    if key is None or (key.expires_at_ms is not None and key.expires_at_ms <= view.wall_now_ms):
+    space = None if key is None else view.rows(SPACES).get(key.space)
+    expired = key is not None and key.expires_at_ms is not None and key.expires_at_ms <= view.wall_now_ms
+    if key is None or space is None or space.deleted or expired:
         raise Refused(UNAUTHENTICATED, "the API key is unknown, expired or revoked")
     if declared.access is Access.OPERATOR:
         raise Refused(FORBIDDEN, "this call needs the operator key")
     if declared.access is not Access.KEY:
         if key.space != view.space:
             raise Refused(FORBIDDEN, "the API key belongs to another space")
-        if view.rows(SPACES)[key.space].suspended:
+        if space.suspended:
             raise Refused(SPACE_SUSPENDED, "the space is suspended; ask the operator")
     return key
 
 
-def permit(key: ApiKey | None, declared: Operation | Query) -> None:
-    """Raises FORBIDDEN when the key has none of the permissions that the call needs."""
-    if key is None or declared.access in (Access.SYSTEM, Access.KEY) or not declared.permissions:
+def permit(key: ApiKey | None, declared: Operation | Query, permissions: frozenset[Permission] | None = None) -> None:
+    """Raises FORBIDDEN when the key has none of the permissions that the call needs.
+
+    permissions: what is needed instead of what is declared, for a part of the call that needs less.
+    """
+    needs = declared.permissions if permissions is None else permissions
+    if key is None or declared.access in (Access.SYSTEM, Access.KEY) or not needs:
         return
-    if not declared.permissions.intersection(key.permissions):
-        needed = " or ".join(sorted(declared.permissions))
+    if not needs.intersection(key.permissions):
+        needed = " or ".join(sorted(needs))
         raise Refused(FORBIDDEN, f"the API key lacks the permission {needed}")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from msgspec.structs import fields
+
 from statemachine.errors import ErrorCode
 from statemachine.store import Topic
 from statemachine.types import Answer, Request
@@ -66,6 +68,18 @@ class Operation:
     permissions: one of these is needed. repeatable: by nature, so that no idempotency record is kept. urgent: a renewal
     or hand-back, never refused for lack of room and placed before new work. errors: what it may refuse with beyond
     what any operation may. events: the types that it may emit.
+
+    audited: a change of an operator or a configuration; each that changed something leaves a row in the audit record.
+
+    front_fields: fields of the request that the node fills in and that a caller must not send: the API refuses them by
+    name like any unknown field, and they appear in no schema, event or audit row. They have defaults, so that what the
+    caller sent decodes without them. `hash` is the SHA-256 of a secret that the node just made and that it adds to the
+    first answer as `key`, never to a replay; `incarnation` is that of the named node as it is connected now.
+
+    lookup: answers from the state as it is when there is nothing to change, None when the operation must be applied.
+    A node asks it first, behind a read index (`Machine.look_up`), and proposes only on None; the machine asks it again
+    where the operation is applied. So a PUT of what exists makes no log entry, and needs only `work` or `read`. It may
+    refuse, for example what exists with other settings.
     """
 
     name: str
@@ -80,6 +94,9 @@ class Operation:
     errors: tuple[ErrorCode, ...]
     events: tuple[str, ...]
     wait: Wait | None
+    audited: bool
+    front_fields: tuple[str, ...]
+    lookup: Callable[[Any, Any], Answer | None] | None
     doc: str
     apply: Callable[[Any, Any], Answer | None]
 
@@ -90,6 +107,9 @@ class Query:
 
     A query that can wait has a field `wait_ms` or `wait_seconds` in its request: it is asked again whenever one of
     `topics(view, request)` is touched, until `settled(answer)` or the time is up.
+
+    again: the request to ask the next time, made from the one just asked and its answer, which was not settled; so a
+    reader of a sequence goes on where it was. None: the same request.
     """
 
     name: str
@@ -102,6 +122,7 @@ class Query:
     errors: tuple[ErrorCode, ...]
     topics: Callable[[View, Any], Sequence[Topic]] | None
     settled: Callable[[Any], bool] | None
+    again: Callable[[Any, Any], Request] | None
     doc: str
     answer_from: Callable[[Any, Any], Answer]
 
@@ -125,8 +146,14 @@ def operation(
     errors: tuple[ErrorCode, ...] = (),
     events: tuple[str, ...] = (),
     wait: Wait | None = None,
+    audited: bool | None = None,
+    front_fields: tuple[str, ...] = (),
+    lookup: Callable[[View, Any], Answer | None] | None = None,
 ) -> Callable[[Callable[[Context, RequestT], AnswerT | None]], Callable[[Context, RequestT], AnswerT | None]]:
-    """Declare the decorated function as an operation. route is "METHOD /path/{field}", empty for an internal one."""
+    """Declare the decorated function as an operation. route is "METHOD /path/{field}", empty for an internal one.
+
+    audited: by default what only the operator or an `admin` key may do.
+    """
 
     def declare(
         apply: Callable[[Context, RequestT], AnswerT | None],
@@ -136,10 +163,27 @@ def operation(
         method, _, path = route.partition(" ")
         for event in events:
             assert event in EVENT_TYPES, f"{name} emits {event}, which no table of events names"
+        optional = {field.name for field in fields(request) if not field.required}
+        assert optional.issuperset(front_fields), f"{name}: the fields of the front need defaults"
         OPERATIONS[name] = Operation(
-            name, method, path, access if route else Access.SYSTEM, permissions, request, answer,
-            repeatable, urgent, errors, events, wait, doc, apply,
-        )  # fmt: skip
+            name=name,
+            method=method,
+            path=path,
+            access=access if route else Access.SYSTEM,
+            permissions=permissions,
+            request=request,
+            answer=answer,
+            repeatable=repeatable,
+            urgent=urgent,
+            errors=errors,
+            events=events,
+            wait=wait,
+            audited=access is Access.OPERATOR or permissions == ADMIN if audited is None else audited,
+            front_fields=front_fields,
+            lookup=lookup,
+            doc=doc,
+            apply=apply,
+        )
         return apply
 
     return declare
@@ -152,8 +196,9 @@ def query(
     access: Access = Access.SPACE,
     permissions: frozenset[Permission] = WORK_OR_READ,
     errors: tuple[ErrorCode, ...] = (),
-    topics: Callable[[View, RequestT], Sequence[Topic]] | None = None,
-    settled: Callable[[AnswerT], bool] | None = None,
+    topics: Callable[[View, Any], Sequence[Topic]] | None = None,
+    settled: Callable[[Any], bool] | None = None,
+    again: Callable[[Any, Any], Request] | None = None,
 ) -> Callable[[Callable[[View, RequestT], AnswerT]], Callable[[View, RequestT], AnswerT]]:
     """Declare the decorated function as a query. route is "GET /path/{field}"."""
 
@@ -162,8 +207,21 @@ def query(
         request, answer, doc = _signature(answer_from)
         method, _, path = route.partition(" ")
         assert (topics is None) == (settled is None), name
+        assert again is None or settled is not None, name
         QUERIES[name] = Query(
-            name, method, path, access, permissions, request, answer, errors, topics, settled, doc, answer_from
+            name=name,
+            method=method,
+            path=path,
+            access=access,
+            permissions=permissions,
+            request=request,
+            answer=answer,
+            errors=errors,
+            topics=topics,
+            settled=settled,
+            again=again,
+            doc=doc,
+            answer_from=answer_from,
         )
         return answer_from
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
-from statemachine import idempotency, membership, registry
+from statemachine import audit, idempotency, membership, registry, spaces
 from statemachine.authorize import identify, permit
 from statemachine.context import Context, View
-from statemachine.declare import OPERATIONS, QUERIES, Operation
+from statemachine.declare import OPERATIONS, QUERIES, WORK_OR_READ, Operation
 from statemachine.entry import SYSTEM, Command, Entry, FormatError, decode_operation
 from statemachine.errors import (
     INTERNAL,
-    RESOURCE_EXHAUSTED,
     UNAVAILABLE,
     VALIDATION_FAILED,
     Refused,
 )
-from statemachine.spaces import SPACES
+from statemachine.keys import ApiKey
 from statemachine.store import DUE_KINDS, Store, Topic
+from statemachine.types import Answer
 
 SWEPT_MAX = 256  # live due items of one clock that one entry works off
 CHANGED_MAX = 16_384  # changes of records after which a sweep stops early, for one item may change a thousand
@@ -167,35 +167,38 @@ class Machine:
             answered = idempotency.recall(context, *keyed)
             if answered is not None:
                 return Outcome(answered.status, "", answered.body, answered.index, answered.position, replayed=True)
+        found = None if declared.lookup is None else self._look_up(context, key, declared, self._decode(command))
+        if found is not None:
+            return Outcome(200, "", _encode(found), context.index, context.position)
         permit(key, declared)
         if not declared.urgent and command.actor != SYSTEM:
-            self._require_room(context)
+            spaces.require_room(context)
             if keyed is not None:
                 idempotency.make_room(context)
                 mark = len(self.store.changes)  # what made room is not what the operation changed
-        try:
-            request = self._decoders[command.name].decode(command.arguments)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise Refused(VALIDATION_FAILED, str(error)) from error
+        request = self._decode(command)
         answer = declared.apply(context, request)
-        if answer is None:
-            return Outcome(204, "", b"", context.index, context.position)
-        status = 202 if context.waiting else 201 if context.created else 200
-        body = _encode(answer)
-        if keyed is not None and len(self.store.changes) > mark:
-            idempotency.keep(context, *keyed, status, body)
+        status = 204 if answer is None else 202 if context.waiting else 201 if context.created else 200
+        body = b"" if answer is None else _encode(answer)
+        if len(self.store.changes) > mark:
+            if declared.audited:
+                audit.record(context, declared, None if key is None else key.id, request, body)
+            if keyed is not None and answer is not None:
+                idempotency.keep(context, *keyed, status, body)
+            spaces.note_usage(context)
         return Outcome(status, "", body, context.index, context.position)
 
-    def _require_room(self, context: Context) -> None:
-        space = context.rows(SPACES).get(context.space)
-        usage = self.store.usage.get(context.space)
-        if space is None or usage is None:
-            return
-        settings = space.settings
-        if usage.records >= settings.max_records:
-            raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_records} records")
-        if usage.bytes >= settings.max_bytes:
-            raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_bytes} bytes")
+    def _decode(self, command: Command) -> Any:
+        try:
+            return self._decoders[command.name].decode(command.arguments)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise Refused(VALIDATION_FAILED, str(error)) from error
+
+    @staticmethod
+    def _look_up(view: View, key: ApiKey | None, declared: Operation, request: Any) -> Answer | None:
+        assert declared.lookup is not None
+        permit(key, declared, WORK_OR_READ)
+        return declared.lookup(view, request)
 
     def _sweep(self, clock: str, now_ms: int, entropy: bytes, position: int) -> None:
         """Work off due items, oldest first, a bounded number; what is left makes the leader propose again at once."""
@@ -236,6 +239,15 @@ class Machine:
         view = self.view(space, actor)
         permit(identify(view, declared), declared)
         return declared.answer_from(view, request)
+
+    def look_up(self, name: str, request: Any, space: str, actor: bytes) -> Answer | None:
+        """What the operation of that name would answer if it has nothing to change, None if it must be proposed.
+
+        Only for operations declared with `lookup`, and only behind a read index. Raises Refused.
+        """
+        declared = OPERATIONS[name]
+        view = self.view(space, actor)
+        return self._look_up(view, identify(view, declared), declared, request)
 
 
 def refusal(refused: Refused, index: int, position: int) -> Outcome:
