@@ -103,8 +103,8 @@ class Supervisor:
             status = await process.wait()
         finally:
             del self._processes[program.name]
-        said = last_line(program.log_path, earlier_bytes)
-        return describe_exit(status) + (f"; its last line: {said}" if said else "; it said nothing")
+        said = last_words(program.log_path, earlier_bytes)
+        return describe_exit(status) + (f"; its last words: {said}" if said else "; it said nothing")
 
 
 def describe_exit(status: int) -> str:
@@ -118,16 +118,19 @@ def describe_exit(status: int) -> str:
     return f"{name} (signal {-status})"
 
 
-def last_line(path: Path, earlier_bytes: int = 0) -> str:
-    """The last line behind `earlier_bytes` that says something, at most its last 500 characters, or nothing."""
+def last_words(path: Path, earlier_bytes: int = 0) -> str:
+    """What a process said last, from its log behind `earlier_bytes`: the last critical line, which says why a node
+    stopped and may have a traceback behind it, or else the last line that says something; at most 500 characters."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
-            file.seek(max(earlier_bytes, end - 8192))
-            lines = file.read().decode("utf-8", "replace").split("\n")
+            file.seek(max(earlier_bytes, end - 32_768))
+            lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n")]
     except OSError:
         return ""
-    return next((line.strip()[-500:] for line in reversed(lines) if line.strip()), "")
+    critical = [line for line in lines if " CRITICAL " in line]
+    spoken = critical or [line for line in lines if line]
+    return spoken[-1][-500:] if spoken else ""
 
 
 def _set_aside(path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.cli import supervisor
-from api.cli.supervisor import Program, Supervisor, describe_exit, last_line
+from api.cli.supervisor import Program, Supervisor, describe_exit, last_words
 
 FOREVER = "import signal; print('up', flush=True); signal.pause()"
 STUBBORN = (
@@ -60,7 +60,7 @@ def test_one_that_dies_is_started_again_with_growing_pauses_and_says_why(tmp_pat
         supervised.start()
         died = await reports.matching(lambda line: "died" in line, number=5)
         await supervised.stop(5)
-        said = "n1 died: exit status 1; its last line: the disk is full; starting it again in {} s"
+        said = "n1 died: exit status 1; its last words: the disk is full; starting it again in {} s"
         assert died[:5] == [said.format(pause) for pause in ("0.02", "0.04", "0.08", "0.08", "0.08")]
         assert supervised.pids() == {}
 
@@ -75,7 +75,7 @@ def test_a_kill_is_told_by_its_name(tmp_path: Path) -> None:
         await until_says(tmp_path / "n1.log", "up")
         first = supervised.pids()["n1"]
         supervised._processes["n1"].send_signal(signal.SIGKILL)
-        await reports.matching(lambda line: line.startswith("n1 died: SIGKILL (signal 9); its last line: up; "))
+        await reports.matching(lambda line: line.startswith("n1 died: SIGKILL (signal 9); its last words: up; "))
         async with asyncio.timeout(20):
             while supervised.pids().get("n1", first) == first:
                 await asyncio.sleep(0.01)
@@ -172,11 +172,13 @@ def test_exit_statuses_in_words(status: int, said: str) -> None:
     assert describe_exit(status) == said
 
 
-def test_the_last_line_that_says_something(tmp_path: Path) -> None:
+def test_last_words(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    assert last_line(path) == ""
+    assert last_words(path) == ""
     path.write_bytes(b"one\ntwo \xff\n  \n\n")
-    assert last_line(path) == "two \N{REPLACEMENT CHARACTER}"
-    assert last_line(path, path.stat().st_size) == ""
-    path.write_bytes(b"x" * 20_000)
-    assert last_line(path) == "x" * 500
+    assert last_words(path) == "two \N{REPLACEMENT CHARACTER}"
+    assert last_words(path, path.stat().st_size) == ""
+    path.write_bytes(b"x" * 50_000)
+    assert last_words(path) == "x" * 500
+    path.write_text("T CRITICAL cluster.fatal: this node stops\nTraceback:\nKeyError\n")
+    assert last_words(path) == "T CRITICAL cluster.fatal: this node stops"
