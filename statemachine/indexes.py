@@ -95,18 +95,19 @@ class TallyIndex:
     def remove(self, key: Any, record: Any) -> None:
         group = self.group(record)
         if group is not None:
-            left = self.sums.get(group, 0) - self.amount(record)  # a sum of 0 is not kept
-            if left:
-                self.sums[group] = left
-            else:
-                del self.sums[group]
+            self._count(group, -self.amount(record))
 
     def add(self, key: Any, record: Any) -> None:
         group = self.group(record)
         if group is not None:
-            amount = self.amount(record)
-            if amount:
-                self.sums[group] = self.sums.get(group, 0) + amount
+            self._count(group, self.amount(record))
+
+    def _count(self, group: Hashable, amount: int) -> None:
+        total = self.sums.get(group, 0) + amount
+        if total:
+            self.sums[group] = total
+        else:  # a sum of 0 is not kept, so that equal records have equal sums
+            self.sums.pop(group, None)
 
 
 def build(declared: Unique[Any] | Ordered[Any] | Tally[Any]) -> Index:
