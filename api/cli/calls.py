@@ -10,7 +10,7 @@ import socket
 import uuid
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -112,6 +112,19 @@ def operator_call(connection: Connection, method: str, path: str, body: object =
             raise CommandError(answer.error)
         failures.append(f"{endpoint}: {answer.error}")
     raise CommandError(_nobody(connection.endpoints, failures))
+
+
+def operator_list(connection: Connection, path: str, plural: str) -> list[dict[str, Any]]:
+    """All rows of a list of the operator API, however many pages it has. plural: the field that holds them."""
+    rows: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        query = urlencode({"limit": 1000} if cursor is None else {"limit": 1000, "cursor": cursor})
+        page = operator_call(connection, "GET", f"{path}?{query}")
+        rows += page[plural]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return rows
 
 
 def _nobody(endpoints: Sequence[str], failures: Sequence[str]) -> str:

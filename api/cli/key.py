@@ -9,16 +9,16 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from api.cli.calls import operator_call
+from api.cli.calls import operator_call, operator_list
 from api.cli.connection import Connection, add_connection_options, find_connection
 from api.cli.failure import EXIT_USAGE, CommandError
 from api.cli.table import table
+from statemachine.declare import Permission
 
 if TYPE_CHECKING:
     from api.cli.commands import Commands
 
-PERMISSIONS = ("work", "resource_config", "read", "admin")
-DEFAULT_PERMISSIONS = ("work", "resource_config", "read")
+PERMISSIONS = [str(permission) for permission in Permission]
 
 
 def register(commands: "Commands") -> None:
@@ -31,8 +31,7 @@ def register(commands: "Commands") -> None:
     create.add_argument(
         "--permissions",
         metavar="LIST",
-        default=",".join(DEFAULT_PERMISSIONS),
-        help=f"of {', '.join(PERMISSIONS)} (default: %(default)s)",
+        help=f"of {', '.join(PERMISSIONS)} (default: all but admin)",
     )
     create.add_argument("--expires-at", metavar="TIME", help="RFC 3339, for example 2030-01-31T12:00:00Z")
     _finish(create, _create)
@@ -61,10 +60,9 @@ def _path(connection: Connection, key_id: str | None = None) -> str:
 
 
 def _create(arguments: argparse.Namespace) -> int:
-    permissions = [word.strip() for word in arguments.permissions.split(",") if word.strip()]
-    if unknown := [word for word in permissions if word not in PERMISSIONS]:
-        raise CommandError(f"{unknown[0]!r} is no permission: they are {', '.join(PERMISSIONS)}", EXIT_USAGE)
-    body: dict[str, object] = {"permissions": permissions}
+    body: dict[str, object] = {}
+    if arguments.permissions is not None:
+        body["permissions"] = [word.strip() for word in arguments.permissions.split(",")]
     if arguments.name:
         body["name"] = arguments.name
     if arguments.expires_at:
@@ -81,14 +79,11 @@ def _create(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     connection = find_connection(arguments)
-    answer = operator_call(connection, "GET", _path(connection))
+    keys = operator_list(connection, _path(connection), "keys")
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps(keys, indent=2))
         return 0
-    rows = [
-        (key["id"], key.get("name"), ",".join(key["permissions"]), key.get("createdAt"), key.get("expiresAt"))
-        for key in answer["keys"]
-    ]
+    rows = [(key["id"], key["name"], ",".join(key["permissions"]), key["createdAt"], key["expiresAt"]) for key in keys]
     print(table(("ID", "NAME", "PERMISSIONS", "CREATED", "EXPIRES"), rows))
     return 0
 

@@ -7,9 +7,8 @@ first whether it is done, so that a start that was interrupted anywhere is taken
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
-from api.cli.calls import Unreachable, operator_call, request
+from api.cli.calls import Unreachable, operator_call, operator_list, request
 from api.cli.connection import Connection
 from api.cli.environment_file import (
     API_KEY,
@@ -21,7 +20,6 @@ from api.cli.environment_file import (
     write_environment_file,
 )
 from api.cli.failure import CommandError
-from api.cli.key import DEFAULT_PERMISSIONS
 from api.cli.local_cluster import LocalCluster
 from api.cli.probe import Probe, probe
 
@@ -86,8 +84,8 @@ def _ensure_environment(local: LocalCluster) -> dict[str, str]:
     key, space_id = old.get(API_KEY), old.get(SPACE_ID)
     if not key or not space_id or not _works(endpoints, key, space_id):
         space_id = _ensure_space(local, operator)
-        body = {"name": "runstate up", "permissions": list(DEFAULT_PERMISSIONS)}
-        key = str(operator_call(operator, "POST", f"/admin/v1/spaces/{space_id}/keys", body)["key"])
+        made = operator_call(operator, "POST", f"/admin/v1/spaces/{space_id}/keys", {"name": "runstate up"})
+        key = str(made["key"])
     values = {
         BASE_URL: endpoints[0],
         ENDPOINTS: ",".join(endpoints),
@@ -117,7 +115,7 @@ def _works(endpoints: tuple[str, ...], key: str, space_id: str) -> bool:
 
 
 def _ensure_space(local: LocalCluster, operator: Connection) -> str:
-    spaces: list[dict[str, Any]] = operator_call(operator, "GET", "/admin/v1/spaces?limit=1000")["spaces"]
+    spaces = operator_list(operator, "/admin/v1/spaces", "spaces")
     known = {str(space["id"]) for space in spaces}
     if local.state.space_id not in known:
         named = [str(space["id"]) for space in spaces if space["name"] == SPACE_NAME]

@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from api.cli.calls import operator_call
+from api.cli.calls import operator_call, operator_list
 from api.cli.connection import add_connection_options, find_connection
 from api.cli.table import table
 
@@ -39,10 +39,12 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    answer = operator_call(find_connection(arguments), "GET", "/admin/v1/spaces?limit=1000")
+    spaces = operator_list(find_connection(arguments), "/admin/v1/spaces", "spaces")
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps(spaces, indent=2))
         return 0
-    rows = [(space["id"], space["name"], "suspended" if space.get("suspended") else "") for space in answer["spaces"]]
-    print(table(("ID", "NAME", "STATE"), rows))
+    rows = [
+        (space["id"], space["name"], "suspended" if space["suspended"] else "", space["records"]) for space in spaces
+    ]
+    print(table(("ID", "NAME", "STATE", "RECORDS"), rows))
     return 0

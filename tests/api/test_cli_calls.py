@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.cli.calls import Answer, Unreachable, operator_call, request
+from api.cli.calls import Answer, Unreachable, operator_call, operator_list, request
 from api.cli.connection import Connection
 from api.cli.failure import CommandError
 
@@ -20,6 +20,7 @@ class Served:
     def __init__(self) -> None:
         served = self
         self.status, self.content = 200, b"{}"
+        self.following: list[bytes] = []  # contents of the answers after the next
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,6 +31,8 @@ class Served:
                 self.send_header("Content-Length", str(len(served.content)))
                 self.end_headers()
                 self.wfile.write(served.content)
+                if served.following:
+                    served.content = served.following.pop(0)
 
             do_GET = do_POST = do_DELETE = answer  # noqa: N815 - names of http.server
 
@@ -133,6 +136,17 @@ def test_when_nobody_answers_every_reason_is_said(served: Served, nobody: str) -
         "none of 2 nodes answered:",
         f"  {nobody}: connection refused",
         f"  {served.url}: UNAVAILABLE: no leader",
+    ]
+
+
+def test_a_list_is_all_its_pages(served: Served) -> None:
+    pages = [b'{"spaces": [{"id": "a"}], "nextCursor": "a b"}', b'{"spaces": [{"id": "b"}], "nextCursor": null}']
+    served.content, served.following = pages[0], pages[1:]
+    rows = operator_list(Connection((served.url,), "k"), "/admin/v1/spaces", "spaces")
+    assert rows == [{"id": "a"}, {"id": "b"}]
+    assert [path for _, path, _, _ in served.asked] == [
+        "/admin/v1/spaces?limit=1000",
+        "/admin/v1/spaces?limit=1000&cursor=a+b",
     ]
 
 
