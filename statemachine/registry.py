@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from statemachine import audit, events, idempotency, keys, membership, organizations, scopes, spaces
+from statemachine import audit, events, idempotency, keys, membership, organizations, runs, scopes, spaces
 
-PRIMITIVES = (membership, organizations, spaces, keys, audit, events, idempotency, scopes)
+PRIMITIVES = (membership, organizations, spaces, keys, audit, events, idempotency, scopes, runs)

@@ -121,11 +121,12 @@ class Rows(Generic[R]):
         assert isinstance(found, TallyIndex)
         return found.sums.get(group, 0)
 
-    def count(self, index: Ordered[R], group: Hashable) -> int:
+    def count(self, index: Ordered[R], group: Hashable, after: Any = None) -> int:
+        """How many records the group has, behind the given order value (a tuple may be cut short)."""
         found = self._indexes[index]
         assert isinstance(found, OrderedIndex)
         members = found.groups.get(group)
-        return 0 if members is None else len(members)
+        return 0 if members is None else len(members) - _behind(members, after)
 
     def ordered(self, index: Ordered[R], group: Hashable, after: Any = None) -> Iterator[R]:
         """The group's records in order, behind the given order value; nothing may change while it is read."""
@@ -134,12 +135,7 @@ class Rows(Generic[R]):
         members = found.groups.get(group)
         if members is None:
             return
-        start = 0
-        if after is not None:
-            start = members.bisect_left((after,))
-            while start < len(members) and members[start][0] == after:
-                start += 1
-        for _, key in members.islice(start):
+        for _, key in members.islice(_behind(members, after)):
             yield self._records[key]
 
     def first(self, index: Ordered[R], group: Hashable) -> R | None:
@@ -191,6 +187,16 @@ class Rows(Generic[R]):
     def _charge(self, record: R | None) -> Charge | None:
         space = self.table.space
         return None if record is None or space is None else (space(record), self.table.weight(record))
+
+
+def _behind(members: Any, after: Any) -> int:
+    """The place in an index's list of the first member behind the order value; None is before all."""
+    if after is None:
+        return 0
+    place: int = members.bisect_left((after,))
+    while place < len(members) and members[place][0] == after:
+        place += 1
+    return place
 
 
 @dataclass
