@@ -1,0 +1,1 @@
+"""Load on a cluster from processes of their own, with a record of everything that was asked and answered."""
