@@ -1,0 +1,1 @@
+"""The released clients, unmodified, against real nodes."""
