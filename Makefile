@@ -58,7 +58,8 @@ clean:
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1 || true), and Python 3.11 or newer is needed."; \
-		echo "Name one: make PYTHON=python3.12 (here: $$(command -v python3.13 python3.12 python3.11 | tr '\n' ' '))"; \
+		found=$$(for p in python3.13 python3.12 python3.11; do command -v $$p; done | tr '\n' ' '); \
+		echo "Name one, for example: make $(MAKECMDGOALS) PYTHON=python3.12 (found here: $${found:-none})"; \
 		exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) || { \
 		echo "$(PYTHON) cannot make an environment. On Debian and Ubuntu: apt-get install python3-venv"; \
