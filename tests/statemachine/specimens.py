@@ -19,7 +19,7 @@ from statemachine.types import UNSET, Answer, Record, Request, UnsetType
 
 class Specimen(Record, frozen=True):
     id: str
-    space: str = "spc_default"
+    space: str = "spc_1"
     alias: str | None = None
     group: str | None = None
     rank: int | str = 0  # a str among ints cannot be put in order: a defect on demand
