@@ -56,8 +56,8 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1 || true), and Python 3.11 or newer is needed."; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "$(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing), and Python 3.11 or newer is needed."; \
 		found=$$(for p in python3.13 python3.12 python3.11; do command -v $$p; done | tr '\n' ' '); \
 		echo "Name one, for example: make $(MAKECMDGOALS) PYTHON=python3.12 (found here: $${found:-none})"; \
 		exit 1; }
