@@ -10,11 +10,19 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from statemachine import events
+from statemachine.entry import Idempotency
+from statemachine.errors import Refused
 from statemachine.store import Rows, Store, Table
 from statemachine.types import Record, time_text
 
 R = TypeVar("R", bound=Record)
+INDEX_SHIFT = 28  # of the entry's index in a number; below it 12 bits for the place in the entry, 16 for the ordinal
 DUE_PLACES = 2  # due work of the lease clock is at position -2 of its entry, that of the wall clock at -1
+
+
+def last_number(index: int) -> int:
+    """The highest number that anything of the entry, or of one before, can have."""
+    return ((index + 1) << INDEX_SHIFT) - 1
 
 
 class View:
@@ -45,7 +53,7 @@ class View:
 class Context(View):
     """A view that one operation (or one due item) of an entry may change the state through."""
 
-    __slots__ = ("_entropy", "_ordinal", "created", "position", "waiting")
+    __slots__ = ("_entropy", "_ordinal", "created", "keyed", "position", "refused", "waiting")
 
     def __init__(
         self,
@@ -65,6 +73,10 @@ class Context(View):
         self._ordinal = 0
         self.created = False
         self.waiting = False
+        # Under which idempotency key, with which fingerprint, the answer is kept if anything was changed. An operation
+        # clears it to have its answer forgotten, or sets it to that of the request that it goes on with.
+        self.keyed: Idempotency | None = None
+        self.refused: Refused | None = None
 
     def mark_created(self) -> None:
         """The answer is 201."""
@@ -74,11 +86,18 @@ class Context(View):
         """The answer is 202: the caller stands in a line now, see `declare.Wait`."""
         self.waiting = True
 
+    def refuse(self, refused: Refused) -> None:
+        """Answer with a refusal although something was changed: only for a caller that gives up its place in a line.
+
+        Over both operations of such a request nothing but its own place has come and gone.
+        """
+        self.refused = refused
+
     def number(self) -> int:
         """Unique over the life of the cluster, rising with every call, entry and operation."""
         self._ordinal += 1
         assert self._ordinal < 1 << 16
-        return (self.index << 28) | ((self.position + DUE_PLACES) << 16) | self._ordinal
+        return (self.index << INDEX_SHIFT) | ((self.position + DUE_PLACES) << 16) | self._ordinal
 
     def new_id(self, prefix: str) -> str:
         """An id such as `clm_…` that sorts by creation."""

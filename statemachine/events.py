@@ -7,6 +7,7 @@ floor says up to where older ones are gone, so that a reader behind it gets CURS
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -98,6 +99,17 @@ def floor(store: Store, space: str) -> int:
     """The position up to which the events of the space are gone."""
     retention = store.rows(RETENTION).get(space)
     return 0 if retention is None else retention.floor
+
+
+def remove(store: Store, space: str, budget: int) -> int:
+    """Delete events of a space that is going, then its retention. Returns records deleted; below budget: all."""
+    rows = store.rows(EVENTS)
+    found = [event.position for event in islice(rows.ordered(IN_SPACE, space), budget)]
+    for position in found:
+        rows.delete((space, position))
+    if len(found) < budget and space in store.rows(RETENTION):
+        store.rows(RETENTION).delete(space)
+    return len(found)
 
 
 def _drop(store: Store, retention: Retention, keep_from_ms: int) -> int:

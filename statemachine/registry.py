@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
-from statemachine import audit, events, idempotency, keys, membership, organizations, runs, scopes, spaces
+from statemachine import (
+    audit,
+    events,
+    idempotency,
+    keys,
+    membership,
+    organizations,
+    runs,
+    scopes,
+    space_deletion,
+    spaces,
+    watch,
+    whoami,
+)
 
-PRIMITIVES = (membership, organizations, spaces, keys, audit, events, idempotency, scopes, runs)
+PRIMITIVES = (
+    membership,
+    organizations,
+    spaces,
+    space_deletion,
+    keys,
+    audit,
+    events,
+    idempotency,
+    scopes,
+    runs,
+    watch,
+    whoami,
+)
