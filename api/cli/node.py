@@ -20,8 +20,8 @@ from cluster.config import CONFIG_FILE_VARIABLE, OPTIONS, ConfigError, NodeConfi
 if TYPE_CHECKING:
     from api.cli.commands import Commands
 
-# Longer than a request may wait for a leader (8 s), shorter than what service managers allow before they kill.
-DRAIN_SECONDS = 9.0
+# For requests under way, and again for the hand-over: together less than service managers allow before they kill.
+DRAIN_SECONDS = 5.0
 
 _log = logging.getLogger("runstate.node")
 

@@ -23,7 +23,7 @@ from api.cli.supervisor import Program, Supervisor
 if TYPE_CHECKING:
     from api.cli.commands import Commands
 
-# A node drains for up to 9 s.
+# A node takes twice 5 s at most to end by itself.
 STOP_SECONDS = 12.0
 
 # Nodes of a killed `up` die with it, but not in the same instant.
