@@ -15,7 +15,7 @@ from msgspec.structs import fields
 
 from statemachine.errors import ErrorCode
 from statemachine.store import Topic
-from statemachine.types import Answer, Request
+from statemachine.types import Answer, InLine, Request
 
 if TYPE_CHECKING:
     from statemachine.context import Context, View
@@ -54,6 +54,9 @@ class Wait:
     The node keeps the request open until the topic named by `topic(answer)` is touched, then proposes `take` with the
     request that `resume(answer, leave=False)` makes; when the time is up or the client has gone, with leave=True, which
     answers as if nobody had waited. `take` itself answers 202 while the caller still stands in line.
+
+    An operation that may answer 202 says so in its return type, with an `InLine` beside its answer. The node repeats
+    nothing for a caller with an idempotency key: a repeat is replayed the same 202 and waits in the same place.
     """
 
     take: str
@@ -240,7 +243,7 @@ def _signature(function: Callable[..., Any]) -> tuple[type[Request], type[Answer
     hints = get_type_hints(function)
     request = hints["request"]
     answers = getattr(hints["return"], "__args__", (hints["return"],))
-    (answer,) = [hint for hint in answers if hint is not type(None)]
+    (answer,) = [hint for hint in answers if hint is not type(None) and not issubclass(hint, InLine)]
     assert issubclass(request, Request), function
     assert issubclass(answer, Answer), function
     assert function.__doc__, function

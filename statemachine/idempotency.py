@@ -79,6 +79,12 @@ def make_room(context: Context) -> None:
         rows.delete((oldest.space, oldest.key))
 
 
+def drop(context: Context, key: str) -> None:
+    """Forget the answer of a request whose place in a line came to nothing, so that a repeat tries afresh."""
+    if (context.space, key) in context.rows(ANSWERS):
+        context.rows(ANSWERS).delete((context.space, key))
+
+
 def keep(context: Context, key: str, fingerprint: bytes, status: int, body: bytes) -> None:
     """Keep the answer of an operation that just succeeded and changed something."""
     context.rows(ANSWERS).put(

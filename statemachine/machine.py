@@ -162,7 +162,7 @@ class Machine:
         if 0 < command.deadline_ms < self.lease_now_ms:
             raise Refused(UNAVAILABLE, "the request's time ran out before it was applied; nothing was changed")
         key = identify(context, declared)
-        keyed = None if declared.repeatable else command.idempotency
+        keyed = context.keyed = None if declared.repeatable else command.idempotency
         if keyed is not None:
             answered = idempotency.recall(context, *keyed)
             if answered is not None:
@@ -178,13 +178,15 @@ class Machine:
                 mark = len(self.store.changes)  # what made room is not what the operation changed
         request = self._decode(command)
         answer = declared.apply(context, request)
+        if context.refused is not None:
+            return refusal(context.refused, context.index, context.position)
         status = 204 if answer is None else 202 if context.waiting else 201 if context.created else 200
         body = b"" if answer is None else _encode(answer)
         if len(self.store.changes) > mark:
             if declared.audited:
                 audit.record(context, declared, None if key is None else key.id, request, body)
-            if keyed is not None and answer is not None:
-                idempotency.keep(context, *keyed, status, body)
+            if context.keyed is not None and answer is not None:
+                idempotency.keep(context, *context.keyed, status, body)
             spaces.note_usage(context)
         return Outcome(status, "", body, context.index, context.position)
 

@@ -48,6 +48,10 @@ class Answer(msgspec.Struct, rename="camel", frozen=True):
     """What a successful operation or query answers."""
 
 
+class InLine(Answer, frozen=True):
+    """The 202 of an operation whose caller stands in a line now. It is for the node, and never reaches a client."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """One immutable row of a table. Changing one means putting another in its place."""
 
@@ -86,6 +90,7 @@ __all__ = [
     "Answer",
     "Cursor",
     "Id",
+    "InLine",
     "Key",
     "LeaseSeconds",
     "Limit",
