@@ -42,6 +42,10 @@ class Put(Request, frozen=True):
     due_fault: str = ""
 
 
+class Keep(Request, frozen=True):
+    pass
+
+
 class Remove(Request, frozen=True):
     id: str
 
@@ -128,6 +132,11 @@ def _declare() -> SimpleNamespace:
         """Remove a specimen; 204 also when there is none."""
         if request.id in context.rows(table):
             context.rows(table).delete(request.id)
+
+    @operation("specimens.keep", "POST /specimens/keep")
+    def keep(context: Context, request: Keep) -> Done:
+        """Change nothing."""
+        return Done(id="", token="")
 
     @query("specimens.look", "GET /specimens/{id}")
     def look(view: View, request: Look) -> Done:
