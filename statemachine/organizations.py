@@ -51,7 +51,7 @@ class Organization(Record, frozen=True):
     created_at_ms: int
 
 
-ALL: Ordered[Organization] = Ordered(group=lambda _: 0, order=lambda o: o.id)
+ALL: Ordered[Organization] = Ordered(group=lambda _: 0, order=lambda o: (o.created_at_ms, o.id))
 
 ORGANIZATIONS = Table("organizations", Organization, key=lambda o: o.id, indexes=(ALL,))
 
