@@ -83,7 +83,7 @@ class CheckedMachine(Machine):
 
 
 class Driver:
-    """Two replicas behind one log, two clocks that only the test moves, and a space with one key in it.
+    """Two replicas behind one log, the leader's two clocks, that only the test moves, and a space with one key in it.
 
     reload_every: entries after which the second replica is loaded from its dump. checked: compare the whole state
     around every refusal and after every entry; off for tests of many records.
@@ -144,8 +144,8 @@ class Driver:
         origins = [("n1", 1, self._next_sequence()) for _ in operations]
         names = [msgspec.msgpack.decode(data)[0] for data in operations]
         outcomes = self.append(encode_entry(stamp_lease_ms, stamp_wall_ms, self._entropy(), operations, origins))
-        self.lease_ms = max(self.lease_ms, self.first.lease_now_ms)
-        self.wall_ms = max(self.wall_ms, self.first.wall_now_ms)
+        self.lease_ms = max(self.lease_ms, stamp_lease_ms)
+        self.wall_ms = max(self.wall_ms, stamp_wall_ms)
         return [_decoded(name, outcome) for name, outcome in zip(names, outcomes, strict=True)]
 
     def advance(self, ms: int) -> None:
