@@ -70,14 +70,16 @@ def _tls(config: "NodeConfig") -> Broken:
     missing = [name for name, path in paths.items() if path is None]
     if 0 < len(missing) < len(paths):
         yield missing[0], "is needed as well: tls_ca, tls_certificate and tls_key go together"
-    if len(missing) < len(paths) or config.allow_plaintext_peers or len(config.peers) == 1:
+    if len(missing) < len(paths) or config.allow_plaintext_peers:
         return
-    for name, text in config.peers.items():
+    listens = {f"the address {config.peer_listen}": ("peer_listen", config.peer_listen)}
+    peers = {f"the address of {name}, {text},": ("peers", text) for name, text in config.peers.items()}
+    for what, (option, text) in {**peers, **listens}.items():
         address = parse_address(text)
         if address is not None and not is_loopback(address[0]):
             yield (
-                "peers",
-                f"the address of {name}, {text}, is not loopback: give tls_ca, tls_certificate and tls_key, "
+                option,
+                f"{what} is not loopback: give tls_ca, tls_certificate and tls_key, "
                 "or set allow_plaintext_peers when nobody else can reach that network",
             )
             return

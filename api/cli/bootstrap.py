@@ -23,10 +23,17 @@ def register(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from cluster.bootstrap import BootstrapError, bootstrap
+    from cluster.certs import peer_contexts
 
     config = node_config(arguments)
+    context = None
+    if config.tls_ca and config.tls_certificate and config.tls_key:
+        try:
+            _, context = peer_contexts(config.tls_ca, config.tls_certificate, config.tls_key)
+        except OSError as error:
+            raise CommandError(f"the certificates cannot be used: {error}") from None
     try:
-        cluster_id = asyncio.run(bootstrap(config.peers))
+        cluster_id = asyncio.run(bootstrap(config.peers, client_ssl=context))
     except BootstrapError as error:
         raise CommandError(str(error)) from None
     print(f"cluster {cluster_id} of {', '.join(config.peers)}")

@@ -46,9 +46,12 @@ async def prepare(local: LocalCluster, report: Report) -> dict[str, str]:
 
 
 async def _bootstrap(local: LocalCluster) -> str:
-    from cluster.bootstrap import bootstrap
+    from cluster.bootstrap import BootstrapError, bootstrap
 
-    return await bootstrap({member.id: member.peer_address for member in local.members})
+    try:
+        return await bootstrap({member.id: member.peer_address for member in local.members})
+    except BootstrapError as error:
+        raise CommandError(str(error)) from None
 
 
 async def _until_ready(local: LocalCluster, report: Report) -> None:

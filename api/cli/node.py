@@ -85,18 +85,28 @@ def _run(arguments: argparse.Namespace) -> int:
 
 async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
     from api.app import serve_http
+    from cluster.identity import DataDirectoryError
+    from cluster.journal import JournalError
     from cluster.node import Replica
+    from cluster.peer_addresses import TransportError
 
     stop = asyncio.Event()
     for number in signals:
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, number, stop)
     replica = Replica(config)
-    server = await serve_http(replica, config)
+    try:
+        server = await serve_http(replica, config)
+    except OSError as error:
+        _log.critical("clients cannot be served on %s: %s", config.listen, error.strerror)
+        return EXIT_FAILED
     try:
         # Before its genesis a node waits for as long as it takes, and must stop when told to all the same.
         if await _unless(stop, replica.start()):
             _log.info("node %s is reached at %s", config.id, config.advertise)
             await stop.wait()
+    except (DataDirectoryError, JournalError, TransportError) as error:
+        _log.critical("this node cannot start: %s", error)
+        return EXIT_FAILED
     finally:
         await server.stop(DRAIN_SECONDS)
         await replica.stop(DRAIN_SECONDS)
