@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from statemachine.types import time_ms, time_text
@@ -93,7 +95,10 @@ def _since_start(found: re.Match[str]) -> str:
 
 
 def arguments(text: str, names: Names) -> dict[str, Any]:
-    """The arguments of a line: `key=value`, where a value is `$name`, `T+5s`, JSON, or a bare word."""
+    """The arguments of a line: `key=value`, where a value is `$name`, `T+5s`, JSON, or a bare word.
+
+    `secret:name` is the hash of a key's secret, which `@as=name` uses.
+    """
     found: dict[str, Any] = {}
     rest = text.strip()
     while rest:
@@ -113,6 +118,8 @@ def arguments(text: str, names: Names) -> dict[str, Any]:
 def _value(word: str, names: Names) -> Any:
     if word.startswith("$"):
         return names.resolve(word)
+    if word.startswith("secret:"):
+        return b64encode(sha256(word.removeprefix("secret:").encode()).digest()).decode()
     if word.startswith("T+"):
         return time_text(WALL_START_MS + span_ms(word[2:]))
     if word.startswith("T-"):

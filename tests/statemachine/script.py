@@ -10,9 +10,9 @@
     take $place                     asks again for what answered 202; `leave $place` gives the place up
     clocks                          what the machine's clocks show
 
-Beside its arguments an operation takes `@as=reader` (or `operator`, `nobody`), `@space=$other`, `@key=K` (idempotency
-key; the fingerprint is of the line), `@deadline=5s` (lease time from now until which it may be applied). Every outcome
-is followed by the events of its entry, each with a star.
+Beside its arguments an operation takes `@as=reader` (the secret of a key; or `operator`), `@space=$other`, `@key=K`
+(idempotency key; the fingerprint is of call and arguments), `@deadline=5s` (lease time from now until which it may be
+applied). Every outcome is followed by the events of its entry, each with a star.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Script:
     def __init__(self) -> None:
         self._driver = Driver()
         self._names = Names()
-        self._actors = {"operator": OPERATOR, "nobody": sha256(b"nobody").digest()}
         self._told = 0  # position of the last event that was written
         self._names.give("space", self._driver.space)
 
@@ -118,13 +117,13 @@ class Script:
                 space = self._names.resolve(word.removeprefix("space="))
             else:
                 permissions.append(word)
-        self._actors[words[0]] = self._driver.key(words[0], *permissions, space=space)
+        self._driver.key(words[0], *permissions, space=space)
 
     def _calls(self, lines: list[str]) -> Iterator[str]:
         parsed = [_CALL.fullmatch(line) for line in lines]
         assert all(parsed), f"not understood: {lines}"
-        named = [(call["name"], call["call"], self._arguments(call["arguments"] or "", line))
-                 for call, line in zip(parsed, lines, strict=True) if call]  # fmt: skip
+        named = [(call["name"], call["call"], self._arguments(call["call"], call["arguments"] or ""))
+                 for call in parsed if call]  # fmt: skip
         if named[0][1] in QUERIES:
             assert len(named) == 1
             name, call, given = named[0]
@@ -137,19 +136,19 @@ class Script:
         results = self._driver.apply(operations)
         yield from self._outcomes([(name, result) for (name, _, _), result in zip(named, results, strict=True)])
 
-    def _arguments(self, text: str, line: str) -> dict[str, Any]:
+    def _arguments(self, call: str, text: str) -> dict[str, Any]:
         driver = self._driver
         envelope = dict(_ENVELOPE.findall(text))
         plain = _ENVELOPE.sub("", text)
         body = arguments(plain, self._names)
         given: dict[str, Any] = {"raw": msgspec.json.encode(body)}
         if "as" in envelope:
-            given["actor"] = self._actors[envelope["as"]]
+            given["actor"] = OPERATOR if envelope["as"] == "operator" else sha256(envelope["as"].encode()).digest()
         if "space" in envelope:
-            given["space"] = self._names.resolve(envelope["space"])
+            space = envelope["space"]
+            given["space"] = self._names.resolve(space) if space.startswith("$") else space
         if "key" in envelope:
-            fingerprint = blake2b(" ".join(line.partition(" = ")[-1].split()).encode(), digest_size=16).digest()
-            given["idempotency"] = (envelope["key"], fingerprint)
+            given["idempotency"] = (envelope["key"], blake2b(call.encode() + given["raw"], digest_size=16).digest())
         if "deadline" in envelope:
             span = envelope["deadline"]
             given["deadline_ms"] = driver.lease_ms + span_ms(span.removeprefix("-")) * (-1 if span[0] == "-" else 1)
