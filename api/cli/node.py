@@ -12,6 +12,7 @@ import signal
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, get_origin
 
+from api.cli import admit
 from api.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError
 from api.cli.logs import log_to_stderr
 from api.cli.parent import die_with
@@ -36,6 +37,7 @@ def register(commands: "Commands") -> None:
         help="the process that started this one: the node dies with it and leaves Ctrl-C to it",
     )
     node.set_defaults(run=_run)
+    admit.register(node.add_subparsers(metavar="ACTION", required=False))
 
 
 def add_node_options(parser: argparse.ArgumentParser) -> None:

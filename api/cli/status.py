@@ -55,11 +55,11 @@ def register(commands: "Commands") -> None:
 def _run(arguments: argparse.Namespace) -> int:
     connection = find_connection(arguments)
     probes = _ask(connection.endpoints)
-    cluster, complaint = _cluster(connection, probes)
-    unasked = [member["url"] for member in cluster.get("members", []) if member.get("url")]
-    probes += _ask([url for url in unasked if url not in {found.endpoint for found in probes}])
-    rows = [_row(found, cluster) for found in probes]
-    verdict = _verdict(rows)
+    members, complaint = _members(connection, probes)
+    asked = {found.endpoint for found in probes}
+    probes += _ask([member["url"] for member in members if member["url"] and member["url"] not in asked])
+    rows = [_row(found, members) for found in probes]
+    verdict = _verdict(rows, _leader(probes))
     if arguments.json:
         print(json.dumps({"nodes": msgspec.to_builtins(rows), "verdict": verdict}, indent=2))
     else:
@@ -74,32 +74,37 @@ def _ask(endpoints: Sequence[str]) -> list[Probe]:
         return list(threads.map(probe, endpoints))
 
 
-def _cluster(connection: Connection, probes: Sequence[Probe]) -> tuple[dict[str, Any], str]:
-    """What the leader tells operators, and why it could not be had. Only asked where there is a leader to answer."""
+def _members(connection: Connection, probes: Sequence[Probe]) -> tuple[list[dict[str, Any]], str]:
+    """What the leader tells operators of the members, and why it could not be had."""
+    leader = _leader(probes)
+    if leader is None:
+        return [], ""
     if connection.operator_key is None:
-        return {}, "commit and lag are known to the leader alone, which wants the operator key"
-    if not any(found.said.get("leader") for found in probes):
-        return {}, ""
-    answering = tuple(found.endpoint for found in probes if found.said.get("leader"))
+        return [], "how far each log is: the leader tells it to the operator key alone"
+    at_leader = msgspec.structs.replace(connection, endpoints=(leader.endpoint,))
     try:
-        return operator_call(msgspec.structs.replace(connection, endpoints=answering), "GET", "/admin/v1/cluster"), ""
+        members: list[dict[str, Any]] = operator_call(at_leader, "GET", "/admin/v1/cluster")["members"]
     except CommandError as error:
-        return {}, f"commit and lag could not be had: {error}"
+        return [], f"how far each log is could not be had: {error}"
+    return members, ""
 
 
-def _row(found: Probe, cluster: dict[str, Any]) -> Row:
+def _leader(probes: Sequence[Probe]) -> Probe | None:
+    """The node that leads in the newest term that any node knows. One that leads an older term has not noticed yet."""
+    newest = max((found.said.get("term", 0) for found in probes), default=0)
+    leading = (found for found in probes if found.said.get("role") == "leader" and found.said.get("term") == newest)
+    return next(leading, None)
+
+
+def _row(found: Probe, members: Sequence[dict[str, Any]]) -> Row:
     said = found.said
-    members: list[dict[str, Any]] = cluster.get("members", [])
-    member = next((m for m in members if m.get("id") == said.get("node") or m.get("url") == found.endpoint), {})
-    node = said.get("node") or member.get("id")
-    role = None
-    if found.reachable:
-        role = said.get("role") or ("leader" if node and node == said.get("leader") else "follower")
+    fitting = (member for member in members if member["id"] == said.get("node") or member["url"] == found.endpoint)
+    member: dict[str, Any] = next(fitting, {})
     return Row(
-        node=node,
-        role=role,
+        node=said.get("node") or member.get("id"),
+        role=said.get("role"),
         term=said.get("term"),
-        commit=said.get("commit") or (cluster.get("commit") if role == "leader" else None),
+        commit=said.get("commit"),
         applied=said.get("applied"),
         lag=member.get("lag"),
         address=found.endpoint,
@@ -107,8 +112,8 @@ def _row(found: Probe, cluster: dict[str, Any]) -> Row:
     )
 
 
-def _verdict(rows: Sequence[Row]) -> int:
-    if not any(row.role == "leader" for row in rows):
+def _verdict(rows: Sequence[Row], leader: Probe | None) -> int:
+    if leader is None:
         return NO_LEADER
     return DEGRADED if any(row.problem or (row.lag or 0) > FAR_BEHIND_ENTRIES for row in rows) else ALL_WELL
 

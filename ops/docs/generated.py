@@ -47,7 +47,7 @@ def _default(value: Any) -> str:
 def commands() -> str:
     """The commands with their flags, from the parsers."""
     lines = [_NOTE, "# The `runstate` command", ""]
-    for name, command in _leaves("runstate", parser()):
+    for name, command in _runnable("runstate", parser()):
         lines += [f"## {name}", "", *([command.description, ""] if command.description else [])]
         if name == "runstate node" or name == "runstate bootstrap":
             lines += ["Takes every [option of a node](node-options.md) as a flag.", ""]
@@ -57,18 +57,19 @@ def commands() -> str:
     return "\n".join(lines)
 
 
-def _leaves(name: str, command: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    groups = [action for action in command._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups:
+def _runnable(name: str, command: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The commands that do something by themselves, with all words of their names."""
+    if command.get_default("run") is not None:
         yield name, command
-    for group in groups:
-        for word, inner in group.choices.items():
-            yield from _leaves(f"{name} {word}", inner)
+    for group in command._actions:
+        if isinstance(group, argparse._SubParsersAction):
+            for word, inner in group.choices.items():
+                yield from _runnable(f"{name} {word}", inner)
 
 
 def _is_shown(name: str, action: argparse.Action) -> bool:
     of_node = name in ("runstate node", "runstate bootstrap") and action.dest in OPTIONS
-    return action.dest != "help" and not of_node
+    return action.dest != "help" and not of_node and not isinstance(action, argparse._SubParsersAction)
 
 
 def _row(action: argparse.Action) -> str:
