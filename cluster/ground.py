@@ -1,0 +1,81 @@
+"""What a running node stands on: its data directory, journal and connections, opened in the right order.
+
+The directory is locked before anything in it is read and given up only after the journal is closed. A node whose
+cluster was not begun yet waits here for its genesis.
+"""
+
+import os
+import ssl
+from dataclasses import dataclass
+
+from cluster.bootstrap import await_genesis
+from cluster.bootstrap_frames import Answers
+from cluster.certs import peer_contexts
+from cluster.config import NodeConfig
+from cluster.failpoints import Failpoints
+from cluster.hello import PROTOCOL, PeerInfo
+from cluster.identity import DataDirectory, open_data_directory
+from cluster.journal import FORMAT, Journal
+from cluster.transport import PeerTransport
+from statemachine.entry import FEATURE_LEVEL
+
+
+@dataclass
+class NodeGround:
+    """Made by `open_ground`; closed once, last of all."""
+
+    directory: DataDirectory
+    journal: Journal
+    transport: PeerTransport
+
+    @property
+    def incarnation(self) -> int:
+        return self.directory.incarnation
+
+    async def close(self) -> None:
+        await self.transport.close()
+        self.journal.close()
+        self.directory.close()
+
+
+async def open_ground(config: NodeConfig) -> NodeGround:
+    """Open everything; wait for genesis when there is none yet. The transport is not started.
+
+    Raises DataDirectoryError, JournalError, OSError (certificates) and, while it waits, TransportError.
+    """
+    server_ssl, client_ssl = _peer_contexts(config)
+    directory = open_data_directory(config.data, config.id)
+    try:
+        if not directory.has_journal:
+            await await_genesis(config, directory, server_ssl=server_ssl, client_ssl=client_ssl)
+        journal = directory.open_journal(Failpoints(config.failpoints))
+    except BaseException:
+        directory.close()
+        raise
+    me = PeerInfo(
+        PROTOCOL,
+        journal.identity.cluster_id,
+        config.id,
+        directory.incarnation,
+        FORMAT,
+        FEATURE_LEVEL,
+        config.advertise,
+        os.getpid() if config.local else None,
+    )
+    transport = PeerTransport(
+        me,
+        config.peers,
+        listen=config.peer_listen or config.peers[config.id],
+        heartbeat_ms=config.heartbeat_ms,
+        server_ssl=server_ssl,
+        client_ssl=client_ssl,
+        allow_plaintext=config.allow_plaintext_peers,
+        answer_stranger=Answers(directory, config.peers.keys(), journal.genesis),
+    )
+    return NodeGround(directory, journal, transport)
+
+
+def _peer_contexts(config: NodeConfig) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    if config.tls_ca is None or config.tls_certificate is None or config.tls_key is None:
+        return None, None
+    return peer_contexts(config.tls_ca, config.tls_certificate, config.tls_key)

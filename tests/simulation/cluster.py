@@ -1,0 +1,312 @@
+"""Several real nodes in one process, over a simulated network, disks and clocks, with the invariants watched.
+
+Everything follows from the seed. A node is a whole `Replica`; only what `cluster.ports` names is simulated.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from cluster.config import NodeConfig
+from cluster.core import Core
+from cluster.node import OutcomeUnknown, Replica, Unavailable
+from cluster.ports import Message
+from statemachine.entry import OPERATOR, decode_entry, decode_operation, encode_operation, genesis_entry
+from statemachine.machine import Outcome
+from tests.simulation.disk import Disk, SimulatedJournal
+from tests.simulation.network import Network, SimulatedTransport
+from tests.simulation.virtual_loop import NodeEnded, VirtualLoop
+
+T = TypeVar("T")
+
+WALL_MS = 1_700_000_000_000
+ELECTION_TIMEOUT_MS = (300, 600)
+
+
+@dataclass
+class SimulatedClocks:
+    """skew_ms: of the wall clock; a test may change it at any time."""
+
+    loop: VirtualLoop
+    skew_ms: int = 0
+
+    def monotonic(self) -> float:
+        return self.loop.now
+
+    def wall_ms(self) -> int:
+        return WALL_MS + int(self.loop.now * 1000) + self.skew_ms
+
+
+@dataclass
+class SimulatedGround:
+    journal: SimulatedJournal
+    transport: SimulatedTransport
+    incarnation: int
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+
+class SimulatedNode:
+    """A machine with a disk and a clock, on which a node runs, or not."""
+
+    def __init__(self, cluster: "SimulatedCluster", node_id: str, incarnation: int, disk: Disk) -> None:
+        self.cluster = cluster
+        self.id = node_id
+        self.incarnation = incarnation
+        self.disk = disk
+        self.clocks = SimulatedClocks(cluster.loop)
+        self.replica: Replica | None = None
+        self.ended: str | None = None  # why the node ended by itself
+        self.starts = 0
+
+    @property
+    def running(self) -> Replica:
+        assert self.replica is not None, f"{self.id} does not run: {self.ended}"
+        return self.replica
+
+    @property
+    def core(self) -> Core:
+        core = self.running._core
+        assert core is not None
+        return core
+
+    async def start(self) -> None:
+        assert self.replica is None
+        self.starts += 1
+        self.ended = None
+        rng = random.Random(f"{self.cluster.seed} {self.id} {self.starts}")
+        self.replica = Replica(
+            self.cluster.config(self.id),
+            ground=self._ground,
+            clocks=self.clocks,
+            rng=rng,
+            entropy=lambda: rng.randbytes(16),
+            end=self._end,
+        )
+        self.cluster.watch(self)
+        await self.replica.start()
+
+    async def _ground(self, config: NodeConfig) -> SimulatedGround:
+        transport = SimulatedTransport(self.cluster.network, self.id, self.incarnation, self.cluster.ids)
+        return SimulatedGround(SimulatedJournal(self.disk), transport, self.incarnation)
+
+    def _end(self, reason: str, error: BaseException | None = None) -> NoReturn:
+        if self.ended is None:
+            self.ended = reason
+            self.cluster.ends.append((self.id, reason))
+            self.crash()
+        raise NodeEnded(reason) from error
+
+    def crash(self) -> None:
+        """The process is killed, or the power is lost: what was not synced is gone."""
+        replica, self.replica = self.replica, None
+        if replica is not None:
+            self.cluster.network.resume(self.id)
+            self.cluster.network.leave(self.id)
+            replica.crash()
+
+    async def stop(self) -> None:
+        replica = self.running
+        await replica.stop(2.0)
+        self.replica = None
+
+
+class SimulatedCluster:
+    """Nodes with ids n1, n2, … that share one genesis. Also the judge of what must hold at every moment."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, size: int = 3) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.network = Network(random.Random(f"{seed} network"))
+        self.ids = [f"n{number}" for number in range(1, size + 1)]
+        incarnations = {node_id: 1000 + number for number, node_id in enumerate(self.ids)}
+        genesis = genesis_entry("simulated", incarnations, WALL_MS, bytes(16))
+        self.nodes = {
+            node_id: SimulatedNode(self, node_id, incarnations[node_id], Disk.with_genesis(genesis))
+            for node_id in self.ids
+        }
+        self.leaders: dict[int, str] = {}  # term to leader, for all time
+        self.applied: dict[int, bytes] = {}  # index to chain digest, for all time
+        self.acknowledged: list[bytes] = []
+        self.acknowledged_index = 0
+        self.refused: list[bytes] = []  # definitely not applied, as the callers were told
+        self.may_end: set[str] = set()  # nodes that a test expects to end by themselves
+        self.ends: list[tuple[str, str]] = []  # (node, reason)
+        self.network.watchers.append(self._watch_message)
+
+    def __getitem__(self, node_id: str) -> SimulatedNode:
+        return self.nodes[node_id]
+
+    def config(self, node_id: str) -> NodeConfig:
+        return NodeConfig(
+            id=node_id,
+            listen="127.0.0.1:1",
+            advertise=f"http://{node_id}.test",
+            peers={peer: f"127.0.0.1:{10 + place}" for place, peer in enumerate(self.ids)},
+            data=Path("/nowhere"),
+            election_timeout_ms=ELECTION_TIMEOUT_MS,
+        )
+
+    # ------------------------------------------------------------------ what must hold at every moment
+
+    def watch(self, node: SimulatedNode) -> None:
+        def applied(index: int, _: object) -> None:
+            chain = node.running.machine.chain
+            assert self.applied.setdefault(index, chain) == chain, f"{node.id} differs after entry {index}"
+
+        node.running.subscribe(applied)
+
+    def _watch_message(self, sender: str, receiver: str, message: Message) -> None:
+        disk = self.nodes[sender].disk
+        match message["type"]:
+            case "append_entries":
+                leader = self.leaders.setdefault(message["term"], sender)
+                assert leader == sender, f"term {message['term']} has the leaders {leader} and {sender}"
+            case "appended":
+                assert disk.term == message["term"]
+                assert not message["success"] or disk.records[-1][1] >= message["match_index"]
+            case "vote":
+                assert disk.term == message["term"]
+                assert not message["granted"] or disk.vote == receiver
+            case "request_vote":
+                assert (disk.term, disk.vote) == (message["term"], sender)
+
+    # ------------------------------------------------------------------ acting and waiting
+
+    async def start(self) -> None:
+        for node in self.nodes.values():
+            await node.start()
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 10.0, what: str = "") -> None:
+        """Let virtual time pass until the condition holds."""
+        ends_at = self.loop.now + seconds
+        while not condition():
+            assert self.loop.now < ends_at, f"not within {seconds} s: {what or condition}"
+            await asyncio.sleep(0.001)
+
+    @property
+    def alive(self) -> list[SimulatedNode]:
+        return [node for node in self.nodes.values() if node.replica is not None and node.id not in self.network.paused]
+
+    def leader(self) -> SimulatedNode | None:
+        """The one that leads the highest term and has applied its no-op."""
+        leaders = [n for n in self.alive if n.running._core is not None and n.core.leads()]
+        return max(leaders, key=lambda node: node.core.engine.term, default=None)
+
+    async def elected(self, among: Sequence[str] = (), seconds: float = 10.0) -> SimulatedNode:
+        """Wait for a leader, of these nodes."""
+
+        def found() -> bool:
+            leader = self.leader()
+            return leader is not None and (not among or leader.id in among)
+
+        await self.until(found, seconds, "a leader")
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
+    def settled(self) -> bool:
+        """Whether all nodes run and have applied the same log to its end."""
+        if len(self.alive) < len(self.nodes) or any(node.running._core is None for node in self.alive):
+            return False
+        states = {
+            (n.core.engine.applied_index, n.core.engine.last_index, n.core.engine.term, n.running.machine.chain)
+            for n in self.alive
+        }
+        return len(states) == 1 and all(n.core.engine.applied_index == n.core.engine.last_index for n in self.alive)
+
+    # ------------------------------------------------------------------ work
+
+    async def write(self, node_id: str, name: bytes, seconds: float = 8.0) -> Outcome:
+        """Propose an operation that names itself, through this node; remembered once it is acknowledged."""
+        deadline = self.loop.now + seconds
+        try:
+            outcome = await self[node_id].running.propose(self.operation(name), urgent=False, deadline=deadline)
+        except Unavailable:
+            self.refused.append(name)
+            raise
+        assert outcome.status == 201
+        self.acknowledged.append(name)
+        self.acknowledged_index = max(self.acknowledged_index, outcome.index)
+        return outcome
+
+    async def read(self, node_id: str, seconds: float = 8.0) -> int:
+        """Wait until this node's state is as new as now; checked against what was acknowledged before."""
+        before = self.acknowledged_index
+        index = await self[node_id].running.read(self.loop.now + seconds)
+        assert index >= before, f"a read at {node_id} saw {index}, but {before} was acknowledged before it began"
+        return index
+
+    @staticmethod
+    def operation(name: bytes) -> bytes:
+        """One that changes the machine's state, and stands in the log under its name."""
+        return encode_operation("organizations.create", "", OPERATOR, 0, None, b'{"name":"%s"}' % name)
+
+    def log(self, node_id: str) -> list[tuple[int, bytes]]:
+        """(term, command) of what is on this node's disk."""
+        return [(term, command) for command, _, term in self[node_id].disk.records]
+
+    def written(self, node_id: str) -> list[bytes]:
+        """The names of the operations in the log on this node's disk, in order."""
+        names = []
+        for command, _, _ in self[node_id].disk.records[1:]:
+            if command[0] == 0x20:
+                names += [_name_of(operation) for operation in decode_entry(command[1:]).operations]
+        return names
+
+    def check_log(self) -> None:
+        """All nodes have settled: what was acknowledged is in the log, once; nothing is in it twice."""
+        logs = [self.log(node_id) for node_id in self.ids]
+        assert all(log == logs[0] for log in logs), "logs differ"
+        names = self.written(self.ids[0])
+        assert len(names) == len(set(names)), "something was written twice"
+        lost = set(self.acknowledged) - set(names)
+        assert not lost, f"acknowledged and lost: {sorted(lost)[:5]}"
+        assert len(self.acknowledged) == len(set(self.acknowledged))
+        wrong = set(self.refused) & set(names)
+        assert not wrong, f"refused and yet applied: {sorted(wrong)[:5]}"
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.crash()
+        self.network.close()
+
+
+def _name_of(operation: bytes) -> bytes:
+    name: str = json.loads(decode_operation(operation).arguments)["name"]
+    return name.encode()
+
+
+def simulate(
+    scenario: Callable[[SimulatedCluster], Coroutine[Any, Any, T]], seed: int = 1, size: int = 3, start: bool = True
+) -> T:
+    """Run a scenario on a fresh cluster in virtual time; its nodes are started unless told otherwise."""
+    loop = VirtualLoop()
+
+    async def run() -> T:
+        cluster = SimulatedCluster(loop, seed, size)
+        try:
+            if start:
+                await cluster.start()
+            result = await scenario(cluster)
+        finally:
+            cluster.close()
+            unexpected = [(node_id, reason) for node_id, reason in cluster.ends if node_id not in cluster.may_end]
+            assert not unexpected, f"seed {seed}: a node ended by itself: {unexpected}"
+        return result
+
+    return loop.run(run())
+
+
+async def attempt(write: Coroutine[Any, Any, Outcome]) -> Outcome | None:
+    """The outcome, or None when there is none."""
+    try:
+        return await write
+    except (Unavailable, OutcomeUnknown):
+        return None

@@ -1,0 +1,119 @@
+"""Everything at once, by seed: clients at all nodes while processes die, sleep and start, links break, ways are blocked
+and clocks jump. Safety is judged all the time (`tests.simulation.cluster`); then all heals and work must go on.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+
+import pytest
+
+from cluster.node import OutcomeUnknown, Unavailable
+from tests.simulation.cluster import SimulatedCluster, simulate
+
+SWEEP = range(int(os.environ.get("SEED_FROM", "1")), int(os.environ.get("SEED_TO", "25")))
+TROUBLE_S = 12.0
+
+
+async def client(cluster: SimulatedCluster, node_id: str, name: str, ends_at: float) -> None:
+    """Writes and reads at one node, one after the other, for as long as it runs."""
+    rng = random.Random(f"{cluster.seed} {name}")
+    number = 0
+    while cluster.loop.now < ends_at:
+        if cluster[node_id].replica is None:
+            await asyncio.sleep(0.02)
+            continue
+        number += 1
+        with contextlib.suppress(Unavailable, OutcomeUnknown):
+            if rng.random() < 0.2:
+                await cluster.read(node_id, rng.uniform(0.05, 4.0))
+            else:
+                await cluster.write(node_id, f"{name}-{number}".encode(), rng.uniform(0.05, 4.0))
+        await asyncio.sleep(rng.choice((0.0, 0.001, 0.02)))
+
+
+class Trouble:
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.rng = random.Random(f"{cluster.seed} trouble")
+
+    async def make(self, ends_at: float) -> None:
+        cluster, rng = self.cluster, self.rng
+        while cluster.loop.now < ends_at:
+            await asyncio.sleep(rng.choice((0.003, 0.05, 0.2, 0.8)) * rng.uniform(0.5, 1.5))
+            kind = rng.choice((self.crash, self.crash, self.isolate, self.block, self.heal, self.tear, self.sleep))
+            await kind(rng.choice(cluster.ids))
+            if rng.random() < 0.5:
+                await self.start_all()
+            if rng.random() < 0.1:
+                cluster[rng.choice(cluster.ids)].clocks.skew_ms = rng.choice((0, 500, -3_600_000, 3_600_000))
+
+    async def crash(self, node_id: str) -> None:
+        leader = self.cluster.leader()
+        if leader is not None and self.rng.random() < 0.5:
+            node_id = leader.id
+        self.cluster[node_id].crash()
+
+    async def isolate(self, node_id: str) -> None:
+        self.cluster.network.isolate(node_id)
+
+    async def block(self, node_id: str) -> None:
+        self.cluster.network.block(node_id, self.rng.choice([i for i in self.cluster.ids if i != node_id]))
+
+    async def heal(self, _: str) -> None:
+        self.cluster.network.heal()
+
+    async def tear(self, node_id: str) -> None:
+        self.cluster.network.break_link(node_id, self.rng.choice([i for i in self.cluster.ids if i != node_id]))
+
+    async def sleep(self, node_id: str) -> None:
+        """Its process stands still for a while. Its own timers run on: a sleep is only seen by others here."""
+        if self.cluster[node_id].replica is not None and node_id not in self.cluster.network.paused:
+            self.cluster.network.pause(node_id)
+            self.cluster.loop.call_later(self.rng.uniform(0.1, 3.0), self.cluster.network.resume, node_id)
+
+    async def start_all(self) -> None:
+        for node in self.cluster.nodes.values():
+            if node.replica is None:
+                await node.start()
+
+
+async def trouble(cluster: SimulatedCluster) -> int:
+    ends_at = cluster.loop.now + TROUBLE_S
+    clients = [
+        asyncio.ensure_future(client(cluster, node_id, f"{node_id}-{place}", ends_at))
+        for node_id in cluster.ids
+        for place in range(3)
+    ]
+    maker = Trouble(cluster)
+    await maker.make(ends_at)
+    await asyncio.gather(*clients)
+    cluster.network.heal()
+    for node_id in cluster.ids:
+        cluster.network.resume(node_id)
+        cluster[node_id].clocks.skew_ms = 0
+    await maker.start_all()
+    for node_id in cluster.ids:
+        await cluster.write(node_id, f"last-{node_id}".encode())
+        await cluster.read(node_id)
+    await cluster.until(cluster.settled)
+    cluster.check_log()
+    return len(cluster.acknowledged)
+
+
+@pytest.mark.parametrize("seed", SWEEP)
+def test_nothing_is_lost_doubled_or_refused_wrongly_in_trouble(seed: int) -> None:
+    assert simulate(trouble, seed=seed, size=5 if seed % 5 == 0 else 3) > 20
+
+
+def test_a_seed_replays_exactly() -> None:
+    async def trace(cluster: SimulatedCluster) -> list[tuple[float, str, str, str]]:
+        seen: list[tuple[float, str, str, str]] = []
+        cluster.network.watchers.append(
+            lambda sender, receiver, message: seen.append((cluster.loop.now, sender, receiver, str(message)))
+        )
+        await trouble(cluster)
+        return seen
+
+    assert simulate(trace, seed=7) == simulate(trace, seed=7)
