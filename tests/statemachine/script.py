@@ -31,6 +31,7 @@ from tests.statemachine.driver import WALL_START_MS, Driver, Result
 from tests.statemachine.notation import Names, arguments, fields, rows, span_ms, span_text, written
 
 _CALL = re.compile(r"(?:\$(?P<name>\w+) = )?(?P<call>[a-z-]+(?:\.[a-z-]+)?)(?: (?P<arguments>.*))?")
+_AGAIN = re.compile(r"(?:\$(?P<name>\w+) = )?(?P<call>take|leave) (?P<waiting>\$\w+)")
 _CLOCK = re.compile(r"(?:(?P<which>lease|wall|jump) )?(?P<sign>[+-])(?P<span>\S+)")
 _ENVELOPE = re.compile(r"@(as|space|key|deadline)=(\S+)")
 
@@ -65,10 +66,10 @@ class Script:
             yield from self._pass_time(clock)
         elif word == "key":
             self._key(first.split()[1:])
-        elif word in ("take", "leave"):
-            waiting = self._names.answer(first.split()[1])
-            result = self._driver.resume(waiting["$result"], leave=word == "leave")
-            yield from self._outcomes([(None, result)])
+        elif again := _AGAIN.fullmatch(first):
+            waiting = self._names.answer(again["waiting"])["$result"]
+            result = self._driver.resume(waiting, leave=again["call"] == "leave")
+            yield from self._outcomes([(again["name"], result)])
         elif first == "clocks":
             machine = self._driver.first
             lease, wall = span_text(machine.lease_now_ms), span_text(machine.wall_now_ms - WALL_START_MS)
