@@ -1,0 +1,96 @@
+"""Connections of clients: aiohttp's protocol with what it lacks.
+
+It tells who waits that the client has gone (aiohttp neither cancels a handler nor says so), answers requests that are
+no HTTP in the same envelope as every other error, and bounds how many connections a node holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from api import limits
+from api.respond import Rendered, Responder
+from statemachine.errors import SERVICE_RATE_LIMITED, VALIDATION_FAILED, Refused
+
+_log = logging.getLogger("runstate.http")
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Connection(web.RequestHandler):
+    """One connection. `watch` calls back once when it is lost."""
+
+    __slots__ = ("_front", "_watchers", "lost")
+
+    def __init__(self, front: HttpFront, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
+        super().__init__(front, loop=loop, **settings)
+        self._front = front
+        self._watchers: list[Callable[[], None]] = []
+        self.lost = False
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._watchers.append(callback)
+
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        self._watchers.remove(callback)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._front.count += 1
+        if self._front.count > limits.CONNECTIONS and self.transport is not None:
+            refused = Refused(SERVICE_RATE_LIMITED, f"the node has its maximum of {limits.CONNECTIONS} connections")
+            self.transport.write(self._front.refusal(refused).data)
+            self.force_close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if not self.lost:
+            self.lost = True
+            self._front.count -= 1
+        super().connection_lost(exc)
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what the parser could not read; the handler answers for its own errors itself."""
+        _log.debug("a request that is no HTTP: %s", message, exc_info=exc)
+        reason = (message or "it cannot be read").strip().splitlines()[0].rstrip(":")
+        return self._front.refusal(Refused(VALIDATION_FAILED, f"request: is not valid HTTP: {reason}"))
+
+
+class HttpFront(web.Server):
+    """Makes the connections of one listening socket. count: those that are open."""
+
+    def __init__(self, handler: Handler, responder: Responder, request_id: Callable[[], str]) -> None:
+        super().__init__(handler)
+        self._responder = responder
+        self._request_id = request_id
+        self.count = 0
+
+    def __call__(self) -> Connection:
+        return Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=limits.IDLE_SECONDS,
+            lingering_time=limits.LINGER_SECONDS,
+            max_line_size=limits.LINE_BYTES,
+            max_field_size=limits.HEADER_BYTES,
+            max_headers=limits.HEADERS,
+        )
+
+    def refusal(self, refused: Refused) -> Rendered:
+        """The response to a request that never became one."""
+        return self._responder.refused(self._request_id(), refused, 0, keep_alive=False)
