@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     members, complaint = _members(connection, probes)
     asked = {found.endpoint for found in probes}
     probes += _ask([member["url"] for member in members if member["url"] and member["url"] not in asked])
-    rows = [_row(found, members) for found in probes]
+    rows = [_row(found, _known_as(found, probes, members)) for found in probes]
     verdict = _verdict(rows, _leader(probes))
     if arguments.json:
         print(json.dumps({"nodes": msgspec.to_builtins(rows), "verdict": verdict}, indent=2))
@@ -96,10 +96,8 @@ def _leader(probes: Sequence[Probe]) -> Probe | None:
     return next(leading, None)
 
 
-def _row(found: Probe, members: Sequence[dict[str, Any]]) -> Row:
+def _row(found: Probe, member: dict[str, Any]) -> Row:
     said = found.said
-    fitting = (member for member in members if member["id"] == said.get("node") or member["url"] == found.endpoint)
-    member: dict[str, Any] = next(fitting, {})
     return Row(
         node=said.get("node") or member.get("id"),
         role=said.get("role"),
@@ -110,6 +108,17 @@ def _row(found: Probe, members: Sequence[dict[str, Any]]) -> Row:
         address=found.endpoint,
         problem=found.problem,
     )
+
+
+def _known_as(found: Probe, probes: Sequence[Probe], members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The member behind an endpoint, {} when nobody can tell. The leader forgets where a node was that it lost."""
+    answering = {other.said.get("node") for other in probes if other.reachable}
+    if found.reachable:
+        fitting = [member for member in members if member["id"] == found.said.get("node")]
+    else:
+        fitting = [member for member in members if member["id"] not in answering]
+        fitting = [member for member in fitting if member["url"] == found.endpoint] or fitting
+    return fitting[0] if len(fitting) == 1 else {}
 
 
 def _verdict(rows: Sequence[Row], leader: Probe | None) -> int:
