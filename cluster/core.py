@@ -6,6 +6,7 @@ all of them: commit, gather proposals, send entries, one journal sync, answers, 
 Invariant: nothing that promises durability leaves between a change and its sync. Any exception ends the node.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from statemachine.machine import Applied, Machine
 
 APPLY_SLICE_S = 0.02
 LONG_TURN_S = 0.1
+FAREWELL_S = 0.1  # for a last message to leave before the node ends
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class Core:
         end: Fatal,
         subscribers: Sequence[Callable[[int, Applied], None]] = (),
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._journal = journal
         self._machine = machine
         self._metrics = metrics
@@ -79,7 +82,7 @@ class Core:
         self.outbox = Outbox(engine)
         self.lease_clock = LeaseClock(longest_s)
         self.wall_clock = WallClock(self.quorum)
-        self.digests = Digests(self.quorum, end, self._tell_divergence)
+        self.digests = Digests(self.quorum, end, self._tell_divergence_and_end)
         self.replication = Replication(engine, self.outbox, self.quorum, self._stamp, self._heartbeat_s)
         self.proposer = Proposer(engine, self.outbox, metrics, session=session)
         self.intake = self.proposer.intake = Intake(
@@ -214,7 +217,7 @@ class Core:
     def _apply(self) -> None:
         if self.engine.applied_index < self.engine.commit_index:
             ends_at = self._clocks.monotonic() + APPLY_SLICE_S
-            self.engine.apply_committed(lambda: self._clocks.monotonic() < ends_at)
+            self.engine.apply_committed(lambda: not self._closed and self._clocks.monotonic() < ends_at)
             if self.engine.applied_index < self.engine.commit_index:
                 self.kick()
 
@@ -315,9 +318,11 @@ class Core:
         if frame.term == self.engine.term and node_id == self.engine.leader_id:
             self._end(f"the leader {node_id} refuses this node: {frame.reason}")
 
-    def _tell_divergence(self, leader_id: str, index: int, chain: bytes) -> None:
+    def _tell_divergence_and_end(self, leader_id: str, index: int, chain: bytes, reason: str) -> None:
         self._sync()
         self.outbox.send_now(leader_id, frames.Diverged(self.engine.term, index, chain))
+        self.close()
+        self._loop.call_later(FAREWELL_S, self._end, reason)
 
     # ------------------------------------------------------------------ leadership
 

@@ -15,12 +15,14 @@ REMEMBERED = 1024  # applied entries whose digests a follower can still compare
 
 
 class Digests:
-    """tell: sends a frame to the leader before the node ends."""
+    """end: ends this node now, as leader. tell_and_end: tells the leader (leader, index, digest here), serves nobody any
+    more and ends this node for the reason, once the message has left.
+    """
 
-    def __init__(self, quorum: Quorum, end: Fatal, tell: Callable[[str, int, bytes], None]) -> None:
+    def __init__(self, quorum: Quorum, end: Fatal, tell_and_end: Callable[[str, int, bytes, str], None]) -> None:
         self._quorum = quorum
         self._end = end
-        self._tell = tell
+        self._tell_and_end = tell_and_end
         self._known: dict[int, bytes] = {}  # index to digest, in rising order
         self._awaited: tuple[str, int, bytes] | None = None  # of the leader, ahead of what is applied here
         self._reports: dict[tuple[int, bytes], set[str]] = {}  # at the leader
@@ -46,10 +48,12 @@ class Digests:
     def _compare(self, leader_id: str, index: int, chain: bytes) -> None:
         mine = self._known.get(index)
         if mine is not None and mine != chain:
-            self._tell(leader_id, index, mine)
-            self._end(
+            self._tell_and_end(
+                leader_id,
+                index,
+                mine,
                 f"this node and the leader {leader_id} differ after entry {index}: "
-                f"{mine.hex()[:16]} here, {chain.hex()[:16]} there; the data directory is left as it is"
+                f"{mine.hex()[:16]} here, {chain.hex()[:16]} there; the data directory is left as it is",
             )
 
     def on_diverged(self, node_id: str, frame: Diverged) -> None:
