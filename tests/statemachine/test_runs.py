@@ -202,6 +202,17 @@ def test_an_expired_run_cannot_be_completed(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("name", ["scopes.cancel", "scopes.complete"])
+def test_an_ending_is_never_refused_for_lack_of_room_and_keeps_no_answer(driver: Driver, name: str) -> None:
+    space = driver.do("spaces.create", name="small", settings={"maxRecords": 2})["id"]
+    where = {"space": space, "actor": driver.key("small", "work", space=space)}
+    scope_id = driver.do("scopes.create", **where)["id"]
+    assert driver.do("scopes.create", **where).code == "RESOURCE_EXHAUSTED"
+    for _ in range(2):
+        ended = driver.do(name, scope_id=scope_id, idempotency=("k", b"same request"), **where)
+        assert (ended.status, ended.replayed) == (200, False)
+
+
+@pytest.mark.parametrize("name", ["scopes.cancel", "scopes.complete"])
 def test_ending_an_unknown_run(driver: Driver, name: str) -> None:
     assert driver.do(name, scope_id="scp_none").code == "NOT_FOUND"
 

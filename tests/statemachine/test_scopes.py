@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -227,6 +227,25 @@ def test_it_is_done_in_bounded_steps(tended: SimpleNamespace) -> None:
     driver.advance(10)
     driver.settle_due()
     assert not len(driver.first.store.rows(TEARDOWNS))
+
+
+def test_runs_without_anything_in_them_count_as_well() -> None:
+    driver = Driver(reload_every=20, checked=False)
+    root = create(driver)
+    for _ in range(3):
+        driver.apply([driver.operation("scopes.create", parent_id=root) for _ in range(200)])
+    driver.do("scopes.cancel", scope_id=root)
+    paths = []
+    while len(rows := driver.first.store.rows(TEARDOWNS)):
+        paths.append(rows[root].path)
+        driver.apply(advance_ms=1)
+    assert len(paths) == 601 // scopes.STEP_RECORDS + 1
+    driver.advance(7 * DAY_MS)
+    left = [len(driver.first.store.rows(SCOPES))]
+    while left[-1]:
+        driver.apply(advance_ms=1)
+        left.append(len(driver.first.store.rows(SCOPES)))
+    assert [before - after for before, after in pairwise(left)] == [256, 256, 89]
 
 
 def test_a_child_that_ended_by_itself_is_left_to_its_own_walk(tended: SimpleNamespace) -> None:
