@@ -190,9 +190,8 @@ class Cluster:
 
         def look() -> dict[str, str] | None:
             for node in self.nodes:
-                state = node.readiness()
-                if "chain" in state:
-                    seen[node.id][int(state["applied"])] = str(state["chain"])
+                state = _success(node.operate("GET", "/cluster"))
+                seen[node.id][state["applied"]] = state["chain"]
             shared = set.intersection(*(set(chains) for chains in seen.values()))
             return {name: chains[max(shared)] for name, chains in seen.items()} if shared else None
 

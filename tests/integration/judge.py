@@ -60,8 +60,8 @@ def reads_see_what_was_written(requests: Iterable[Request]) -> None:
             continue
         if one.kind == "claim.read":
             got = last[one.client, "claim.acquire"].reply
-            shown = [(claim["generation"], claim["holder"]) for claim in one.reply["claims"]]
-            assert shown == [(got["generation"], one.client)], (got, one)
+            shown = [(claim["state"], claim["generation"], claim["holder"]) for claim in one.reply["claims"]]
+            assert shown == [("HELD", got["generation"], one.client)], (got, one)
         elif one.kind == "scope.read":
             made = last[one.client, "scope.create"].reply
             assert (one.reply["id"], one.reply["name"]) == (made["id"], made["name"]), (made, one)
