@@ -15,6 +15,8 @@ import msgspec
 from statemachine.store import Due, Ordered, Store, Table
 from statemachine.types import Record
 
+_encode = msgspec.json.Encoder().encode
+
 TRIM = 256  # events dropped at once; a space may hold that many more than its bound
 DAY_MS = 86_400_000
 
@@ -72,7 +74,7 @@ def append(
             aggregate_id=aggregate[1],
             scope_id=scope_id,
             created_at_ms=wall_now_ms,
-            payload=msgspec.json.encode(payload),
+            payload=_encode(payload),
         )
     )
     retention = store.rows(RETENTION).get(space)

@@ -1,7 +1,7 @@
 """Indexes over the records of a table: how they are declared, and the structures that follow the records.
 
-Derived from records alone, rebuilt on load, never stored. Each `add` and `remove` either completes or raises before it
-has changed anything; `Rows` relies on that to take back a change that failed half way.
+Derived from records alone, rebuilt on load, never stored. A `move` either completes or raises before it has changed
+anything; `Rows` relies on that to take back a change that failed half way. What stays where it was costs nothing.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class Tally(Generic[R]):
 class Index(Protocol):
     """A derived structure that follows the records of one table in one store."""
 
-    def remove(self, key: Any, record: Any) -> None: ...
-
-    def add(self, key: Any, record: Any) -> None: ...
+    def move(self, key: Any, old: Any, new: Any) -> None:
+        """Follow a change of the record of a key; None where there was, or is, none."""
 
 
 class UniqueIndex:
@@ -53,16 +52,16 @@ class UniqueIndex:
         self.by = declared.by
         self.keys: dict[Hashable, Any] = {}
 
-    def remove(self, key: Any, record: Any) -> None:
-        value = self.by(record)
-        if value is not None:
-            del self.keys[value]
-
-    def add(self, key: Any, record: Any) -> None:
-        value = self.by(record)
-        if value is not None:
-            assert value not in self.keys, (value, key, self.keys[value])
-            self.keys[value] = key
+    def move(self, key: Any, old: Any, new: Any) -> None:
+        before = None if old is None else self.by(old)
+        after = None if new is None else self.by(new)
+        if before == after:
+            return
+        if after is not None:
+            assert after not in self.keys, (after, key, self.keys[after])
+            self.keys[after] = key
+        if before is not None:
+            del self.keys[before]
 
 
 class OrderedIndex:
@@ -70,21 +69,24 @@ class OrderedIndex:
         self.group, self.order = declared.group, declared.order
         self.groups: dict[Hashable, SortedList[Any]] = {}
 
-    def remove(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            members = self.groups[group]
-            members.remove((self.order(record), key))
-            if not members:
-                del self.groups[group]
-
-    def add(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            members = self.groups.get(group)
+    def move(self, key: Any, old: Any, new: Any) -> None:
+        before = None if old is None else self.group(old)
+        after = None if new is None else self.group(new)
+        place = None if after is None else self.order(new)
+        if before is not None:
+            left = self.order(old)
+            if before == after and left == place:
+                return
+        if after is not None:
+            members = self.groups.get(after)
             if members is None:
-                members = self.groups[group] = SortedList()
-            members.add((self.order(record), key))
+                members = self.groups[after] = SortedList()
+            members.add((place, key))
+        if before is not None:
+            members = self.groups[before]
+            members.remove((left, key))
+            if not members:
+                del self.groups[before]
 
 
 class TallyIndex:
@@ -92,15 +94,15 @@ class TallyIndex:
         self.group, self.amount = declared.group, declared.amount
         self.sums: dict[Hashable, int] = {}
 
-    def remove(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            self._count(group, -self.amount(record))
-
-    def add(self, key: Any, record: Any) -> None:
-        group = self.group(record)
-        if group is not None:
-            self._count(group, self.amount(record))
+    def move(self, key: Any, old: Any, new: Any) -> None:
+        before = None if old is None else self.group(old)
+        after = None if new is None else self.group(new)
+        less = 0 if before is None else -self.amount(old)
+        more = 0 if after is None else self.amount(new)
+        if after is not None:
+            self._count(after, more)
+        if before is not None:
+            self._count(before, less)
 
     def _count(self, group: Hashable, amount: int) -> None:
         total = self.sums.get(group, 0) + amount

@@ -125,8 +125,7 @@ class Machine:
         for position, data in enumerate(entry.operations):
             outcome = self._run(index, position, data, entry.entropy)
             outcomes.append(outcome)
-            chain.update(b"%d %d " % (outcome.status, len(outcome.body)))
-            chain.update(outcome.body)
+            chain.update(b"%d %d %b" % (outcome.status, len(outcome.body), outcome.body))
         self.chain = chain.digest()
         return Applied(outcomes, self.store.settle())
 

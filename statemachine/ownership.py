@@ -193,7 +193,8 @@ def of_token(view: View, key: str, token: str) -> Claim | None:
 
 # ---------------------------------------------------------------------- the table
 
-BY_OWNED: Ordered[Claim] = Ordered(group=lambda c: (c.scope_id, c.state == HELD), order=lambda c: c.key)
+# By id, so that what is new goes to the end.
+BY_OWNED: Ordered[Claim] = Ordered(group=lambda c: (c.scope_id, c.state == HELD), order=lambda c: c.id)
 
 CLAIMS = Table(
     "claims",

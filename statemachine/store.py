@@ -80,19 +80,19 @@ Charge: TypeAlias = tuple[str, int]  # the space that pays for a record, its siz
 class Rows(Generic[R]):
     """The records of one table in one store."""
 
+    get: Callable[[Any], R | None]  # the record of a key, if there is one
+
     def __init__(self, table: Table[R], store: Store) -> None:
         self.table = table
         self._store = store
         self._records: dict[Any, R] = {}
+        self.get = self._records.get
         self._indexes: dict[Any, Index] = {declared: build(declared) for declared in table.indexes}
         self._index_list = tuple(self._indexes.values())
         self._due = tuple((due.kind, due.at, store.due[due.clock]) for due in table.due)
 
     def __len__(self) -> int:
         return len(self._records)
-
-    def get(self, key: Any) -> R | None:
-        return self._records.get(key)
 
     def __getitem__(self, key: Any) -> R:
         return self._records[key]
@@ -103,12 +103,16 @@ class Rows(Generic[R]):
     def put(self, record: R) -> R:
         """Add the record, or replace the one of its key. Returns it."""
         key = self.table.key(record)
-        self._change(key, self._records.get(key), record)
+        old = self._records.get(key)
+        self._replace(key, old, record)
+        self._store.changes.append((self, key, old, record))
         return record
 
     def delete(self, key: Any) -> None:
         """Remove an existing record."""
-        self._change(key, self._records[key], None)
+        old = self._records[key]
+        self._replace(key, old, None)
+        self._store.changes.append((self, key, old, None))
 
     def find(self, index: Unique[R], value: Hashable) -> R | None:
         found = self._indexes[index]
@@ -144,49 +148,40 @@ class Rows(Generic[R]):
         members = found.groups.get(group)
         return None if members is None else self._records[members[0][1]]
 
-    def _change(self, key: Any, old: R | None, new: R | None) -> None:
-        self._replace(key, old, new)
-        self._store.changes.append((self, key, old, new))
-
     def _replace(self, key: Any, old: R | None, new: R | None) -> None:
         """The only place where records, indexes, due items and sums change. Changes nothing when it raises."""
-        dues = [
-            (items, kind, None if old is None else at(old), None if new is None else at(new))
-            for kind, at, items in self._due
-        ]
-        charge = self._charge(old), self._charge(new)
-        self._reindex(key, old, new)
+        moved = None
+        for kind, at, items in self._due:
+            after = None if new is None else at(new)
+            if after != (None if old is None else at(old)):
+                moved = moved or []
+                moved.append((items, kind, after))
+        space, weight = self.table.space, self.table.weight
+        if space is not None:
+            less = None if old is None else (space(old), weight(old))
+            more = None if new is None else (space(new), weight(new))
+        if self._index_list:
+            self._reindex(key, old, new)
         if new is not None:
             self._records[key] = new
         else:
             del self._records[key]
-        for items, kind, before, after in dues:
-            if before != after:
+        if moved is not None:
+            for items, kind, after in moved:
                 items.set(kind, key, after)
-        self._store.charge(*charge)
+        if space is not None:
+            self._store.charge(less, more)
 
     def _reindex(self, key: Any, old: R | None, new: R | None) -> None:
-        removed = added = 0
-        indexes = self._index_list
+        done = 0
         try:
-            if old is not None:
-                for index in indexes:
-                    index.remove(key, old)
-                    removed += 1
-            if new is not None:
-                for index in indexes:
-                    index.add(key, new)
-                    added += 1
+            for index in self._index_list:
+                index.move(key, old, new)
+                done += 1
         except Exception:  # a value that is taken, or a defect in a declared function
-            for index in indexes[:added]:
-                index.remove(key, new)
-            for index in indexes[:removed]:
-                index.add(key, old)
+            for index in self._index_list[:done]:
+                index.move(key, new, old)
             raise
-
-    def _charge(self, record: R | None) -> Charge | None:
-        space = self.table.space
-        return None if record is None or space is None else (space(record), self.table.weight(record))
 
 
 def _behind(members: Any, after: Any) -> int:
@@ -214,20 +209,21 @@ class Store:
     def rows(self, table: Table[R]) -> Rows[R]:
         return self._rows[table]
 
-    def charge(self, old: Charge | None, new: Charge | None) -> None:
+    def charge(self, less: Charge | None, more: Charge | None) -> None:
         """Count one record less, and one more. Called by Rows alone."""
-        if old is not None:
-            space, size = old
-            usage = self.usage[space]
+        if less is not None:
+            usage = self.usage[less[0]]
+            if more is not None and more[0] == less[0]:
+                usage.bytes += more[1] - less[1]
+                return
             usage.records -= 1
-            usage.bytes -= size
+            usage.bytes -= less[1]
             if not usage.records:
-                del self.usage[space]
-        if new is not None:
-            space, size = new
-            usage = self.usage.setdefault(space, Usage())
+                del self.usage[less[0]]
+        if more is not None:
+            usage = self.usage.setdefault(more[0], Usage())
             usage.records += 1
-            usage.bytes += size
+            usage.bytes += more[1]
 
     def undo(self, mark: int) -> None:
         """Take back every change behind the mark (a former length of `changes`), newest first."""

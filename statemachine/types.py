@@ -8,6 +8,7 @@ from an answer is `UNSET`, one that is `null` is `None`.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -52,8 +53,11 @@ class InLine(Answer, frozen=True):
     """The 202 of an operation whose caller stands in a line now. It is for the node, and never reaches a client."""
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One immutable row of a table. Changing one means putting another in its place."""
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One immutable row of a table. Changing one means putting another in its place.
+
+    The collector need not look at records: what cannot change after it was made cannot be part of a cycle.
+    """
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,8 +69,13 @@ TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999, in UTC
 
 def time_text(wall_ms: int) -> str:
     """RFC 3339, UTC, with milliseconds and Z, of a wall time in milliseconds since 1970; at most the year 9999."""
-    wall_ms = min(wall_ms, TIME_MS_MAX)
-    return (_EPOCH + timedelta(milliseconds=wall_ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{wall_ms % 1000:03d}Z"
+    seconds, milliseconds = divmod(min(wall_ms, TIME_MS_MAX), 1000)
+    return f"{_second_text(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=1024)  # most answers of one moment name the same few seconds
+def _second_text(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def time_ms(time: datetime) -> int:
