@@ -13,6 +13,8 @@ from cluster.ports import Clocks
 
 PASSES = 3  # of the loop between the timer and the judgement
 PASSES_MAX = 10  # however much still arrives
+PASS_S = 0.1  # a pass that took longer stood still itself: look again, a few times
+RESTARTS_MAX = 3
 SOONEST_S = 0.001
 
 
@@ -36,6 +38,7 @@ class Pulse:
         self._next_at = next_at
         self._kicked = False
         self._input = 0
+        self._restarts = 0
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = float("inf")
         self._closed = False
@@ -76,15 +79,20 @@ class Pulse:
 
     def _ring(self) -> None:
         self._timer = None
-        self._pass(0, -1)
+        self._restarts = 0
+        self._pass(0, -1, self._clocks.monotonic())
 
-    def _pass(self, number: int, input_before: int) -> None:
+    def _pass(self, number: int, input_before: int, passed_at: float) -> None:
         if self._closed:
             return
+        now = self._clocks.monotonic()
+        if now - passed_at > PASS_S and self._restarts < RESTARTS_MAX:
+            self._restarts += 1
+            number = 0
         quiet = self._input == input_before
         if number >= PASSES_MAX or (number >= PASSES and quiet):
             self._tick()
             if not self._closed:
                 self._arm(self._clocks.monotonic())
         else:
-            self._loop.call_soon(self._pass, number + 1, self._input)
+            self._loop.call_soon(self._pass, number + 1, self._input, now)

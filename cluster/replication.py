@@ -69,7 +69,7 @@ class Replication:
         self._outbox = outbox
         self._quorum = quorum
         self._stamp = stamp
-        self._heartbeat_s = heartbeat_s
+        self._silence_s = 0.9 * heartbeat_s  # the timer rings at heartbeats, a little early or late
         self.round = 0
         self.progress: dict[str, Progress] = {}
 
@@ -111,7 +111,7 @@ class Replication:
                 if not self._send_entries(node_id, progress, now):
                     break
                 sent = True
-            if not sent and (everyone or now - progress.sent_at >= self._heartbeat_s):
+            if not sent and (everyone or now - progress.sent_at >= self._silence_s):
                 self._send_empty(node_id, progress, now, quiet=False)
 
     def tell_commit(self, now: float) -> None:

@@ -15,6 +15,7 @@ from cluster.config import NodeConfig
 from cluster.core import Core
 from cluster.node import OutcomeUnknown, Replica, Unavailable
 from cluster.ports import Message
+from cluster.pulse import Pulse
 from statemachine.entry import OPERATOR, decode_entry, decode_operation, encode_operation, genesis_entry
 from statemachine.machine import Outcome
 from tests.simulation.disk import Disk, SimulatedJournal
@@ -49,6 +50,16 @@ class SimulatedGround:
 
     async def close(self) -> None:
         await self.transport.close()
+
+
+class _Asleep:
+    """In the place of the loop of a process that stands still: what it would run waits."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
+        self.held.append((callback, args))
 
 
 class SimulatedNode:
@@ -109,6 +120,27 @@ class SimulatedNode:
             self.cluster.network.resume(self.id)
             self.cluster.network.leave(self.id)
             replica.crash()
+
+    def sleep(self, seconds: float) -> None:
+        """The process stands still: neither its timers nor its sockets are looked at. Then the timers come first."""
+        pulse = self.core._pulse
+        if self.id in self.cluster.network.paused:
+            return
+        self.cluster.network.pause(self.id)
+        if pulse._timer is not None:
+            pulse._timer.cancel()
+        pulse._timer, pulse._loop = None, _Asleep()  # type: ignore[assignment]
+        self.cluster.loop.call_later(seconds, self._wake, pulse)
+
+    def _wake(self, pulse: Pulse) -> None:
+        if pulse._closed:
+            return
+        held, pulse._loop = pulse._loop, self.cluster.loop
+        assert isinstance(held, _Asleep)
+        pulse._ring()
+        for callback, args in held.held:
+            self.cluster.loop.call_soon(callback, *args)
+        self.cluster.loop.call_soon(self.cluster.network.resume, self.id)
 
     async def stop(self) -> None:
         replica = self.running

@@ -68,10 +68,8 @@ class Trouble:
         self.cluster.network.break_link(node_id, self.rng.choice([i for i in self.cluster.ids if i != node_id]))
 
     async def sleep(self, node_id: str) -> None:
-        """Its process stands still for a while. Its own timers run on: a sleep is only seen by others here."""
-        if self.cluster[node_id].replica is not None and node_id not in self.cluster.network.paused:
-            self.cluster.network.pause(node_id)
-            self.cluster.loop.call_later(self.rng.uniform(0.1, 3.0), self.cluster.network.resume, node_id)
+        if self.cluster[node_id].replica is not None:
+            self.cluster[node_id].sleep(self.rng.uniform(0.1, 3.0))
 
     async def start_all(self) -> None:
         for node in self.cluster.nodes.values():
@@ -90,8 +88,8 @@ async def trouble(cluster: SimulatedCluster) -> int:
     await maker.make(ends_at)
     await asyncio.gather(*clients)
     cluster.network.heal()
+    await cluster.until(lambda: not cluster.network.paused)
     for node_id in cluster.ids:
-        cluster.network.resume(node_id)
         cluster[node_id].clocks.skew_ms = 0
     await maker.start_all()
     for node_id in cluster.ids:
