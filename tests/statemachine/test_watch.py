@@ -184,7 +184,8 @@ def test_a_call_reads_a_bounded_number(driver: Driver, monkeypatch: pytest.Monke
 # ---------------------------------------------------------------------- lost places
 
 
-def test_a_cursor_behind_the_retained_events_has_expired(driver: Driver) -> None:
+def test_a_cursor_behind_the_retained_events_has_expired() -> None:
+    driver = Driver(reload_every=64, checked=False)
     space, actor = small_space(driver)
     where = {"space": space, "actor": actor}
     start = driver.ask("events.watch", **where)["nextCursor"]
@@ -202,7 +203,8 @@ def test_a_cursor_behind_the_retained_events_has_expired(driver: Driver) -> None
     assert driver.ask("events.list", cursor=kept[-2]["eventId"], **where).code == "CURSOR_EXPIRED"
 
 
-def test_a_cursor_that_lost_nothing_stands(driver: Driver) -> None:
+def test_a_cursor_that_lost_nothing_stands() -> None:
+    driver = Driver(reload_every=64, checked=False)
     space, actor = small_space(driver)
     where = {"space": space, "actor": actor}
     for _ in range(events.TRIM):
