@@ -93,7 +93,8 @@ class JournalStore:
     def _check_pages(self, data_file: str) -> None:
         """LMDB trusts its pages: a damaged or missing one would end the process by SIGABRT or SIGBUS, with no word."""
         try:
-            problems = verify(data_file)  # type: ignore[no-untyped-call]
+            # A page that is in no list is lost space, not lost data.
+            problems = [text for text in verify(data_file) if "a leak" not in text]  # type: ignore[no-untyped-call]
         except (VerifyError, OSError) as error:
             problems = [str(error)]
         if problems:
