@@ -22,6 +22,7 @@ from api.queries import QueryEndpoint
 from api.replica import Replica
 from api.respond import Responder
 from api.router import Router
+from api.stall import StallWatch
 from api.waiting import Hub
 from cluster.addresses import parse_address
 from cluster.config import NodeConfig
@@ -63,6 +64,7 @@ class HttpServer:
         self.front = Front(router, nowhere, Authenticator(operator), responder, measures)
         self._http = HttpFront(self.front.handle, responder, self.front.request_id)
         self._listening: asyncio.Server | None = None
+        self._stall_watch = StallWatch(self._http.abort_all)
 
     async def listen(self, listening: socket.socket | None, host: str, port: int) -> None:
         """Accept connections at the address, or on a socket that is bound already."""
@@ -74,6 +76,7 @@ class HttpServer:
         """Take no new connections, answer polls early and the rest within drain_seconds, then close."""
         self.front.draining = True
         self._hub.drain()
+        self._stall_watch.close()
         if self._listening is not None:
             self._listening.close()
         self._http.pre_shutdown()

@@ -18,11 +18,6 @@ async def read_body(request: web.BaseRequest) -> bytes:
     A refused body is not read to its end; the connection has to be closed behind the answer.
     """
     content = request.content
-    if content.is_eof():  # it came together with its headers, as small ones do
-        body = content.read_nowait()
-        if len(body) > BODY_BYTES:
-            raise _too_long()
-        return body
     length = request.headers.get("Content-Length")
     if length is not None and int(length) > BODY_BYTES:
         raise _too_long()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from api import limits
 from api.respond import Rendered, Responder
@@ -64,8 +65,12 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to what the parser could not read; the handler answers for its own errors itself."""
-        _log.debug("a request that is no HTTP: %s", message, exc_info=exc)
-        reason = (message or "it cannot be read").strip().splitlines()[0].rstrip(":")
+        # Never in an answer or a log: the line that was too long, which may hold a key.
+        if isinstance(exc, LineTooLong):
+            reason = f"the request line or a header has more than {min(limits.LINE_BYTES, limits.HEADER_BYTES)} bytes"
+        else:
+            reason = (message or "it cannot be read").strip().splitlines()[0].rstrip(":")
+        _log.debug("a request that is no HTTP: %s", reason)
         return self._front.refusal(Refused(VALIDATION_FAILED, f"request: is not valid HTTP: {reason}"))
 
 
@@ -90,6 +95,12 @@ class HttpFront(web.Server):
             max_field_size=limits.HEADER_BYTES,
             max_headers=limits.HEADERS,
         )
+
+    def abort_all(self) -> None:
+        """Drop every connection with whatever was sent on it."""
+        for connection in self.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
 
     def refusal(self, refused: Refused) -> Rendered:
         """The response to a request that never became one."""

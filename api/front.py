@@ -52,30 +52,16 @@ class Front:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """aiohttp's handler: a response to every request, whatever happens."""
         started = self._now()
-        self.in_flight += 1
-        try:
-            return await self._respond(request, started)
-        finally:
-            self.in_flight -= 1
-            if self._idle is not None and not self.in_flight and not self._idle.done():
-                self._idle.set_result(None)
-
-    async def wait_idle(self, seconds: float) -> None:
-        """Wait until no request is in flight, at most that long."""
-        if self.in_flight:
-            self._idle = asyncio.get_running_loop().create_future()
-            await asyncio.wait((self._idle,), timeout=seconds)
-
-    async def _respond(self, request: web.BaseRequest, started: float) -> web.StreamResponse:
-        path, query = split_target(request.raw_path)
         connection = request.protocol
         assert isinstance(connection, Connection)
+        headers = request.headers
+        path, query = split_target(request.raw_path)
         call = Call(
             self.request_id(),
             request.method,
             path,
             query,
-            request.headers.get("Idempotency-Key"),
+            headers.get("Idempotency-Key"),
             connection,
             started,
             started + HOLD_SECONDS,
@@ -83,33 +69,52 @@ class Front:
         keep_alive = request.keep_alive and request.version > HttpVersion10 and not self.draining
         endpoint = self._find(call)
         code = ""
+        self.in_flight += 1
         try:
             if endpoint.access is not None:
-                call.actor = self._authenticator.actor(request.headers.get("Authorization"))
-            try:
-                call.body = await read_body(request)
-            except Refused as invalid:
-                call.invalid = call.invalid or invalid
-                keep_alive = False
+                call.actor = self._authenticator.actor(headers.get("Authorization"))
+            if request.content.is_eof():  # the body came together with the headers, as small ones do
+                call.body = request.content.read_nowait()
+            else:
+                keep_alive = await self._read_body(request, call) and keep_alive
             result = await endpoint.answer(call)
-            if isinstance(result, web.StreamResponse):
-                self._count(endpoint, result.status, code, call)
-                return result
             if isinstance(result, Outcome):
                 code = result.code
+            elif isinstance(result, web.StreamResponse):
+                self._count(endpoint, result.status, code, call)
+                return result
             response = self._responder.render(call.id, result, keep_alive=keep_alive, with_body=call.method != "HEAD")
         except NoAnswer:
-            return self._unanswered(call)
+            return self._unanswered(connection)
         except Exception as error:
             if connection.lost:
-                return self._unanswered(call)
+                return self._unanswered(connection)
             refused = as_refused(error)
             code = refused.error.code
             response = self._responder.refused(
                 call.id, refused, call.read_index, keep_alive=keep_alive, with_body=call.method != "HEAD"
             )
+        finally:
+            self.in_flight -= 1
+            if self._idle is not None and not self.in_flight and not self._idle.done():
+                self._idle.set_result(None)
         self._count(endpoint, response.code, code, call)
         return response
+
+    async def wait_idle(self, seconds: float) -> None:
+        """Wait until no request is in flight, at most that long."""
+        if self.in_flight:
+            self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._idle,), timeout=seconds)
+
+    async def _read_body(self, request: web.BaseRequest, call: Call) -> bool:
+        """Whether the whole body was read; what is wrong with it otherwise is for the endpoint to tell."""
+        try:
+            call.body = await read_body(request)
+        except Refused as invalid:
+            call.invalid = call.invalid or invalid
+            return False
+        return True
 
     def _find(self, call: Call) -> Endpoint:
         try:
@@ -129,8 +134,8 @@ class Front:
             call.values = values
         return endpoint
 
-    def _unanswered(self, call: Call) -> Unanswered:
-        if call.connection is not None and call.connection.lost:
+    def _unanswered(self, connection: Connection) -> Unanswered:
+        if connection.lost:
             self._measures.gone += 1
         else:
             self._measures.unanswered += 1

@@ -30,6 +30,7 @@ from statemachine.declare import OPERATIONS, Access, Operation, Wait
 from statemachine.entry import encode_operation
 from statemachine.errors import UNAVAILABLE, VALIDATION_FAILED, Refused
 from statemachine.machine import Outcome, refusal
+from statemachine.types import PAYLOAD_BYTES_MAX
 
 WAITING = 202
 
@@ -117,9 +118,8 @@ class OperationEndpoint:
         if call.invalid is not None:
             raise call.invalid
         idempotency = call.idempotency()
-        arguments, wait_ms = self.door.read(
-            call.values, call.query, call.body, lambda: self._payload_bytes_max(call.space)
-        )
+        bytes_max = self._payload_bytes_max(call.space) if self.door.has_payload else PAYLOAD_BYTES_MAX
+        arguments, wait_ms = self.door.read(call.values, call.query, call.body, bytes_max)
         if wait_ms and call.connection is None:
             raise Refused(VALIDATION_FAILED, "waitMs: must be 0 in a batch, which waits for nothing")
         return idempotency, arguments, wait_ms

@@ -86,7 +86,7 @@ def _words(type_: inspect.Type) -> str:
         case inspect.EnumType(cls=cls):
             return "one of " + ", ".join(str(member.value) for member in cls)
         case inspect.LiteralType(values=values):
-            return "one of " + ", ".join(str(value) for value in values)
+            return "one of " + ", ".join(sorted(str(value) for value in values))
         case inspect.ListType() | inspect.VarTupleType():
             words = "a list" + _range(type_.min_length, type_.max_length, " items")
             return f"{words}, each {_words(type_.item_type)}"
@@ -99,11 +99,10 @@ def _words(type_: inspect.Type) -> str:
 
 
 def _range(low: int | None, high: int | None, unit: str) -> str:
-    of = " of" if unit else ""
     if low is not None and high is not None:
-        return f"{of or ' from'} {low} to {high}{unit}"
+        return f" {'of' if unit else 'from'} {low} to {high}{unit}"
     if high is not None:
-        return f"{of} at most {high}{unit}" if of else f" up to {high}"
+        return f" of at most {high}{unit}"
     if low is None:
         return ""
-    return " that is not empty" if of and low == 1 else f"{of} at least {low}{unit}"
+    return " that is not empty" if unit and low == 1 else f" of at least {low}{unit}"

@@ -51,13 +51,16 @@ class OperationDoor:
         optional = {field.encode_name for field in msgspec.structs.fields(declared.request) if not field.required}
         self._needs_payload = {name for name in self.body_names if name not in optional}
 
+    @property
+    def has_payload(self) -> bool:
+        return bool(self._payloads)
+
     def read(
-        self, values: Sequence[str], query: str, body: bytes, payload_bytes_max: Callable[[], int] | None = None
+        self, values: Sequence[str], query: str, body: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX
     ) -> tuple[bytes, int]:
         """The arguments as JSON, and the milliseconds that the caller wants to wait.
 
-        values: of the path's fields, decoded. payload_bytes_max: asked when there is a payload. Raises
-        VALIDATION_FAILED.
+        values: of the path's fields, decoded. Raises VALIDATION_FAILED.
         """
         if query:
             _refuse_parameters(query)
@@ -70,7 +73,7 @@ class OperationDoor:
         if not body.isascii():
             _require_utf_8(body)
         if self._payloads:
-            self._compact(decoded, PAYLOAD_BYTES_MAX if payload_bytes_max is None else payload_bytes_max())
+            self._compact(decoded, payload_bytes_max)
         wait_ms = self._clamp(decoded) if self._waits else 0
         arguments = _encode(decoded)
         if self._path_type is not None:

@@ -77,7 +77,7 @@ class Responder:
         if self._time() >= self._fresh_until:
             self._look()
         if isinstance(result, Page):
-            body, about = result.body, f"Content-Type: {result.content_type}\r\n"
+            body, about = result.body, f"Content-Type: {result.content_type}\r\n" + _retry_after(result.status, None)
         else:
             body, about = self._of_outcome(request_id, result)
         length = "" if result.status == 204 else f"Content-Length: {len(body)}\r\n"
@@ -94,12 +94,7 @@ class Responder:
             about += f"X-Raft-Index: {outcome.index}/{outcome.position}\r\n"
         if outcome.status < 400:
             return outcome.body, about + "Idempotency-Replayed: true\r\n" if outcome.replayed else about
-        wait_ms = outcome.retry_after_ms
-        if wait_ms is None:
-            wait_ms = RETRY_AFTER_DEFAULT_MS.get(outcome.status)
-        if wait_ms is not None:
-            low, high = RETRY_AFTER_SECONDS
-            about += f"Retry-After: {min(max(wait_ms / 1000, low), high):g}\r\n"
+        about += _retry_after(outcome.status, outcome.retry_after_ms)
         if outcome.status == 401:
             about += "WWW-Authenticate: Bearer\r\n"
         return with_request_id(outcome.body, request_id), about
@@ -117,6 +112,16 @@ class Responder:
         leader = f"X-Raft-Leader: {status.leader_url}\r\n" if status.leader_url else ""
         self._tail = f"{leader}Date: {formatdate(usegmt=True)}\r\n"
         self._fresh_until = self._time() + _REFRESH_SECONDS
+
+
+def _retry_after(status: int, wait_ms: int | None) -> str:
+    """The header line, where a wait is known or the status asks for one."""
+    if wait_ms is None:
+        wait_ms = RETRY_AFTER_DEFAULT_MS.get(status)
+    if wait_ms is None:
+        return ""
+    low, high = RETRY_AFTER_SECONDS
+    return f"Retry-After: {min(max(wait_ms / 1000, low), high):g}\r\n"
 
 
 def with_request_id(error_body: bytes, request_id: str) -> bytes:

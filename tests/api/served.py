@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import json
 import logging
 import socket
@@ -103,7 +104,9 @@ class Api:
             given["Authorization"] = f"Bearer {key}"
         if idempotency_key is not None:
             given["Idempotency-Key"] = idempotency_key
-        data = None if body is _ABSENT else body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = None
+        if body is not _ABSENT:
+            data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
         async with self.session.request(
             method, URL(self.url + path, encoded=True), data=data, headers=given, allow_redirects=False
         ) as response:
