@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.blocks import PortBlock
+from tests.integration.processes import Program
+from tests.integration.waiting import eventually
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("statemachine", "cluster", "api")
 
@@ -20,10 +24,14 @@ NOT_SHIPPED_NAMES = {"ruff.toml"}
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
 
+def environ() -> dict[str, str]:
+    """Nothing that leads back to the tree."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RUNSTATE"))}
+
+
 def run(command: Sequence[str | Path], directory: Path) -> str:
-    """Run it outside the tree, without what leads back to it, and return what it printed."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RUNSTATE", "PIP_"))}
-    ran = subprocess.run([str(word) for word in command], cwd=directory, env=environ, capture_output=True, text=True)
+    """Run it outside the tree, and return what it printed."""
+    ran = subprocess.run([str(word) for word in command], cwd=directory, env=environ(), capture_output=True, text=True)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 
@@ -86,3 +94,16 @@ def test_every_installed_module_can_be_imported(binaries: Path, tmp_path: Path) 
     code = f"import importlib, api\nfor name in {modules!r}: importlib.import_module(name)\nprint(api.__file__)"
     where = run([binaries / "python", "-P", "-c", code], tmp_path)
     assert not where.startswith(str(ROOT))
+
+
+def test_a_cluster_runs_from_the_installed_command(binaries: Path, tmp_path: Path) -> None:
+    with PortBlock() as block:
+        command = [str(binaries / "runstate"), "up", "--nodes", "1", "--port", str(block.ports[0])]
+        up = Program("up", command, tmp_path / "up.log", environ=environ(), directory=tmp_path)
+        try:
+            eventually(lambda: "Ctrl-C stops" in up.said(), within_seconds=60, what=up.last_words)
+            status = [binaries / "runstate", "status", "--data", tmp_path / ".runstate"]
+            assert "leader" in run(status, tmp_path)
+            assert up.terminate() == 0, up.last_words()
+        finally:
+            up.close()
