@@ -24,10 +24,17 @@ def judge(requests: list[Request]) -> None:
 
 
 def no_unexpected_answers(requests: Iterable[Request]) -> None:
-    """Only a held claim is refused, and only a request without a key may end without an answer or unapplied."""
+    """Only a held claim is refused, and only a request without a key may end without an answer or unapplied.
+
+    A hand-back that had to be repeated may find that the key has its next owner: the first try counted.
+    """
     for one in requests:
         expected = one.succeeded or one.code == "CLAIM_HELD" or (one.key is None and one.status in (0, 503))
-        assert expected, one
+        assert expected or _released_before(one), one
+
+
+def _released_before(one: Request) -> bool:
+    return one.kind == "claim.release" and one.code == "STALE_CLAIM" and bool(one.faults)
 
 
 def claims_have_one_owner(requests: Iterable[Request]) -> None:
@@ -37,7 +44,7 @@ def claims_have_one_owner(requests: Iterable[Request]) -> None:
     for one in requests:
         if one.kind == "claim.acquire" and one.succeeded:
             acquired[one.reply["key"]].append(one)
-        elif one.kind == "claim.release" and one.succeeded:
+        elif one.kind == "claim.release" and (one.succeeded or _released_before(one)):
             assert one.body is not None
             released[one.body["token"]] = one
     tokens = [owner.reply["token"] for owners in acquired.values() for owner in owners]

@@ -28,6 +28,7 @@ class Program:
         self.name = name
         self.log_path = log_path
         log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._begins_at = log_path.stat().st_size if log_path.exists() else 0
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-IS", str(_TIED), str(os.getpid()), *command],
@@ -84,9 +85,11 @@ class Program:
         self._process.wait(_ENDS_SECONDS)
 
     def said(self) -> str:
-        return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path.exists() else ""
+        """What this process has said; an earlier one may have written to the same file before it."""
+        return self.log_path.read_bytes()[self._begins_at :].decode(errors="replace")
 
     def last_words(self, lines: int = 60) -> str:
-        """The end of its log and its state, for the report of a failed test."""
+        """The end of the log, also of those before it, and its state, for the report of a failed test."""
         state = "running" if self.status is None else f"ended with {self.status}"
-        return "\n".join([f"{self.name} (process {self.pid}) {state}", *self.said().splitlines()[-lines:]])
+        log = self.log_path.read_text(errors="replace").splitlines()
+        return "\n".join([f"{self.name} (process {self.pid}) {state}", *log[-lines:]])

@@ -34,14 +34,11 @@ class Up:
 
         def look() -> bool:
             assert self.program.alive, self.program.last_words()
-            return "Ctrl-C stops" in self.since_start()
+            return "Ctrl-C stops" in self.program.said()
 
         eventually(look, within_seconds=READY_SECONDS, what=self.program.last_words)
-        lines = [line for line in self.since_start().splitlines() if line.startswith("export ")]
+        lines = [line for line in self.program.said().splitlines() if line.startswith("export ")]
         return dict(line.removeprefix("export ").split("=", 1) for line in lines)
-
-    def since_start(self) -> str:
-        return self.program.said().rpartition("starting ")[2]
 
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.program.pid).children(recursive=True)
