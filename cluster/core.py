@@ -304,6 +304,8 @@ class Core:
 
     def _on_appended(self, node_id: str, frame: frames.Appended, now: float) -> None:
         self.wall_clock.sample(node_id, frame.wall_ms, now)
+        if self.wall_clock.alarm:
+            self.wall_clock.steer(self._clocks.wall_ms(), now)
         self.election.see_term(frame.term, now)
         if self.engine.is_leader and frame.term == self.engine.term:
             self.replication.on_appended(node_id, frame, now)

@@ -71,12 +71,15 @@ class Proposer:
         self._barred_term = -1  # this term's leader is one no more; wait for the next
         self._paused = False  # the leader had no room; wait for the next tick
         self._earliest_deadline = float("inf")
+        self._closed = False
         self.intake: Intake  # of this node, for when it leads; set once both are made
 
     # ------------------------------------------------------------------ callers
 
     def submit(self, operation: bytes, urgent: bool, deadline: float) -> asyncio.Future[Outcome]:
-        """Returns the future outcome. Raises Unavailable when too much is held already, ValueError over 2 MiB."""
+        """Returns the future outcome. Raises Unavailable when too much is held or the node stops, ValueError over 2 MiB."""
+        if self._closed:
+            raise Unavailable("the node stops")
         if len(operation) > OPERATION_BYTES:
             raise ValueError(f"an operation has at most {OPERATION_BYTES} bytes, not {len(operation)}")
         if not self._room.take(len(operation), urgent):
@@ -226,6 +229,7 @@ class Proposer:
 
     def close(self) -> None:
         """The node stops: nobody waits any longer."""
+        self._closed = True
         for proposal in self._waiting:
             proposal.refuse(Unavailable("the node stops"))
         for proposal in self._pending.values():

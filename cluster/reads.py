@@ -98,13 +98,16 @@ class Reads:
         self._groups: list[_Readers] = []
         self._next_number = 1
         self._reconnected = False
+        self._closed = False
 
     def futures(self) -> list[asyncio.Future[int]]:
         """Of everybody who waits."""
         return [future for group in (self._new, *self._groups) for _, future in group.waiting]
 
     def submit(self, deadline: float) -> asyncio.Future[int]:
-        """The future index; this node's state reaches it before the future is done."""
+        """The future index; this node's state reaches it before the future is done. Raises Unavailable after close."""
+        if self._closed:
+            raise Unavailable("the node stops")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._new.waiting.append((deadline, future))
         self._metrics.reads += 1
@@ -187,6 +190,8 @@ class Reads:
         self._groups = [group for group in self._groups if group.waiting]
 
     def close(self) -> None:
+        """The node stops: nobody waits any longer."""
+        self._closed = True
         for group in (self._new, *self._groups):
             for _, future in group.waiting:
                 if not future.done():

@@ -79,23 +79,40 @@ def _lead(engine: Engine) -> None:
     engine.become_leader()
 
 
-FORBIDDEN: list[Callable[[Engine], object]] = [
-    lambda engine: engine.adopt_term(engine.term),
-    lambda engine: (engine.vote_for("n2"), engine.vote_for("n3")),
-    lambda engine: engine.advance_commit(engine.commit_index - 1),
-    lambda engine: engine.advance_commit(engine.last_index + 1),
-    lambda engine: engine.truncate_from(engine.commit_index),
-    lambda engine: engine.append(b"entry"),
-    lambda engine: engine.store(engine.last_index + 2, 1, b"x"),
-    lambda engine: engine.store(engine.last_index + 1, 2, b"x"),
-    lambda engine: (engine.follow("n2"), engine.follow("n3")),
-    lambda engine: (_lead(engine), engine.follow("n2")),
-    lambda engine: engine.become_leader(),
-    lambda engine: (engine.become_candidate(), engine.become_leader()),
-]
+def _forbidden() -> list[Callable[[Engine], object]]:
+    def votes_twice(engine: Engine) -> None:
+        engine.vote_for("n2")
+        engine.vote_for("n3")
+
+    def follows_two(engine: Engine) -> None:
+        engine.follow("n2")
+        engine.follow("n3")
+
+    def leads_and_follows(engine: Engine) -> None:
+        _lead(engine)
+        engine.follow("n2")
+
+    def leads_before_its_vote_is_durable(engine: Engine) -> None:
+        engine.become_candidate()
+        engine.become_leader()
+
+    return [
+        votes_twice,
+        follows_two,
+        leads_and_follows,
+        leads_before_its_vote_is_durable,
+        lambda engine: engine.become_leader(),
+        lambda engine: engine.adopt_term(engine.term),
+        lambda engine: engine.advance_commit(engine.commit_index - 1),
+        lambda engine: engine.advance_commit(engine.last_index + 1),
+        lambda engine: engine.truncate_from(engine.commit_index),
+        lambda engine: engine.append(b"entry"),
+        lambda engine: engine.store(engine.last_index + 2, 1, b"x"),
+        lambda engine: engine.store(engine.last_index + 1, 2, b"x"),
+    ]
 
 
-@pytest.mark.parametrize("step", FORBIDDEN)
+@pytest.mark.parametrize("step", _forbidden())
 def test_what_raft_forbids_is_refused(step: Callable[[Engine], object]) -> None:
     with pytest.raises(InvariantBroken):
         step(_engine(5, 3))

@@ -1,5 +1,6 @@
 """A node that cannot be sure ends at once: with a reason, before anything else."""
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -73,10 +74,8 @@ def test_a_sync_that_hangs_ends_the_node() -> None:
 
 
 def _quietly(watch: SyncWatch) -> None:
-    try:
+    with contextlib.suppress(_Ended):
         watch._watch()
-    except _Ended:
-        pass
 
 
 def test_syncs_that_end_disturb_nobody() -> None:
@@ -93,9 +92,9 @@ def test_syncs_that_end_disturb_nobody() -> None:
 
 def test_a_sync_that_fails_is_not_taken_for_one_that_ended() -> None:
     def fail() -> None:
-        raise OSError
+        raise OSError("full")
 
     watch = SyncWatch(End())
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="full"):
         watch.run(fail)
     assert watch._ended != watch._begun

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cluster.engine import ENTRY, NO_OP
-from cluster.frames import AppendEntries, Appended, PreVote, PreVoteAnswer, Propose, RequestVote, Vote
+from cluster.frames import Appended, AppendEntries, PreVote, PreVoteAnswer, Propose, RequestVote, Vote
 from cluster.node import OutcomeUnknown, Unavailable
 from statemachine.machine import Applied, Machine, Outcome
 from tests.simulation.cluster import SimulatedCluster, SimulatedNode, attempt, simulate
@@ -89,7 +89,7 @@ def test_f1_what_was_acknowledged_survives_the_loss_of_power_everywhere() -> Non
     simulate(scenario)
 
 
-# ---------------------------------------------------------------------- F4: success for what never committed; a late reset
+# ---------------------------------------------------------------------- F4: false success, late resets
 
 
 def test_f4_a_deposed_leader_reports_no_success_for_what_never_committed() -> None:

@@ -12,7 +12,7 @@ from pysyncobj.transport import Transport
 from cluster import frames
 from cluster.config import NodeConfig
 from cluster.core import Core
-from cluster.frames import AnyFrame, AppendEntries, Appended, PreVote, PreVoteAnswer, RequestVote, Vote
+from cluster.frames import AnyFrame, Appended, AppendEntries, PreVote, PreVoteAnswer, RequestVote, Vote
 from cluster.node import Replica
 from cluster.ports import Message
 from statemachine.entry import OPERATOR, encode_entry, encode_operation, genesis_entry
