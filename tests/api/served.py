@@ -17,7 +17,7 @@ import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
@@ -123,10 +123,8 @@ class Api:
                 return await reader.read()
         finally:
             writer.close()
-            try:
+            with suppress(ConnectionError):
                 await writer.wait_closed()
-            except ConnectionError:
-                pass
 
     async def make_key(self, *permissions: str, space: str | None = None) -> str:
         body = {"permissions": list(permissions)} if permissions else {}
@@ -145,7 +143,7 @@ async def serving(replica: LocalReplica | None = None) -> AsyncIterator[Api]:
     """A server with a space and a key."""
     replica = LocalReplica() if replica is None else replica
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    url = "http://127.0.0.1:%d" % listening.getsockname()[1]
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     replica.url = url
     server = HttpServer(replica, sha256(OPERATOR_KEY.encode()).digest())
     await server.listen(listening, "", 0)
@@ -161,7 +159,7 @@ async def serving(replica: LocalReplica | None = None) -> AsyncIterator[Api]:
 
 def served(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run the test in a loop of its own, with an `Api` as its first argument."""
-    first, *others = inspect.signature(test).parameters.values()
+    _, *others = inspect.signature(test).parameters.values()
 
     @wraps(test)
     def run(**arguments: Any) -> None:

@@ -3,23 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
 
+import aiohttp
+import pytest
+import uvloop
+
+from api.app import serve_http
+from api.auth import OperatorKeyError
+from cluster.config import NodeConfig
+from tests.api.local import LocalReplica
 from tests.api.served import Api, served
+from tests.api.test_operations import eventually
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def config(tmp_path: Path, key: str, port: int) -> NodeConfig:
+    path = tmp_path / "operator.key"
+    path.write_text(key)
+    return NodeConfig(
+        id="n1", listen=f"127.0.0.1:{port}", peers={"n1": "127.0.0.1:1"}, data=tmp_path, operator_key_file=path
+    )
+
+
+def test_it_listens_where_the_configuration_says(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        port = free_port()
+        server = await serve_http(LocalReplica(), config(tmp_path, "rsop_0123456789abcdef\n", port))
+        url = f"http://127.0.0.1:{port}"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{url}/readyz") as reply:
+                assert reply.status == 200
+            headers = {"Authorization": "Bearer rsop_0123456789abcdef"}
+            async with session.get(f"{url}/admin/v1/spaces", headers=headers) as reply:
+                assert reply.status == 200
+            await server.stop(1.0)
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(f"{url}/readyz")
+
+    uvloop.run(scenario())
+
+
+def test_it_does_not_start_with_an_operator_key_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(OperatorKeyError):
+        asyncio.run(serve_http(LocalReplica(), config(tmp_path, "short", free_port())))
 
 
 @served
-async def test_claims_go_through(api: Api) -> None:
+async def test_what_is_in_flight_is_answered_before_it_stops(api: Api) -> None:
     run = await api.run()
-    reply = await api.call(
-        "POST", "/claims", {"key": "k", "scopeId": run, "holder": "h", "holderSession": "s", "leaseSeconds": 30}
-    )
-    assert reply.status == 201, reply
-    assert reply["generation"] == 1
-    index, position = reply.headers["X-Raft-Index"].split("/")
-    assert (int(index), int(position)) == (api.replica.machine.index, 0)
-    assert reply.headers["X-Raft-Leader"] == api.url
-    assert reply.headers["Content-Type"] == "application/json"
-    held = await api.call("POST", "/claims", {"key": "k", "scopeId": run, "holder": "h", "holderSession": "s"})
-    assert (held.status, held.code) == (409, "CLAIM_HELD")
-    assert held.error["details"]["holder"] == "h"
-    assert 0.05 <= float(held.headers["Retry-After"]) <= 30
+    api.replica.led = False
+    write = asyncio.create_task(api.call("PUT", "/runs/late", {}))
+    await eventually(lambda: api.server.front.in_flight == 1)
+    stopping = asyncio.create_task(api.server.stop(5.0))
+    await asyncio.sleep(0.05)
+    assert not stopping.done()
+    api.replica.led = True
+    reply = await write
+    assert reply.status == 201
+    await stopping
+    assert api.server._http.count == 0
+    assert run
+
+
+@served
+async def test_polls_are_answered_early_when_it_stops(api: Api) -> None:
+    run = await api.run()
+    await api.call("POST", "/once/acquire", {"key": "w", "scopeId": run, "holder": "h", "holderSession": "s"})
+    poll = asyncio.create_task(api.call("GET", f"/once?scopeId={run}&key=w&waitMs=30000"))
+    await eventually(lambda: len(api.server._hub) == 1)
+    await api.server.stop(5.0)
+    assert (await poll)["state"] == "HELD"
+
+
+@served
+async def test_what_does_not_end_in_time_is_cut_off(api: Api) -> None:
+    api.replica.led = False
+    write = asyncio.create_task(api.call("PUT", "/runs/late", {}))
+    await eventually(lambda: api.server.front.in_flight == 1)
+    await api.server.stop(0.05)
+    with pytest.raises(aiohttp.ClientError):
+        await write

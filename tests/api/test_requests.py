@@ -88,7 +88,7 @@ def test_payloads_are_kept_to_the_letter_but_compact() -> None:
 def test_waits_are_clamped_and_told() -> None:
     assert through('{"waitMs":250}') == ({"key": "k", "waitMs": 250, "payload": None}, 250)
     for huge in ("30001", "9223372036854775807", "9" * 40):
-        assert through('{"waitMs":%s}' % huge)[1] == 30_000
+        assert through(f'{{"waitMs":{huge}}}')[1] == 30_000
     assert through('{"waitMs":null}')[1] == 0
 
 
