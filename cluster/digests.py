@@ -15,8 +15,8 @@ REMEMBERED = 1024  # applied entries whose digests a follower can still compare
 
 
 class Digests:
-    """end: ends this node now, as leader. tell_and_end: tells the leader (leader, index, digest here), serves nobody any
-    more and ends this node for the reason, once the message has left.
+    """end: ends this node now, as leader. tell_and_end: tells the leader (leader, index, digest here), serves nobody
+    any more and ends this node for the reason, once the message has left.
     """
 
     def __init__(self, quorum: Quorum, end: Fatal, tell_and_end: Callable[[str, int, bytes, str], None]) -> None:

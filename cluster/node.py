@@ -211,6 +211,15 @@ class Replica:
         """Whether this node can serve: there is a leader, and it has applied what was committed when it joined."""
         return self._core is not None and not self.draining and self._core.is_ready()
 
+    def incarnation_of(self, node_id: str) -> int | None:
+        """The incarnation of a member's disk as it is connected now, listed or not; None when it is not connected."""
+        if self._ground is None:
+            return None
+        if node_id == self.node_id:
+            return self._ground.incarnation
+        info = self._ground.transport.peer_info(node_id)
+        return None if info is None else info.incarnation
+
     def status(self) -> NodeStatus:
         if self._core is None:
             return NodeStatus(self.node_id, "follower", None, None, None, 0, 0, 0, 0, [])

@@ -77,7 +77,10 @@ class Proposer:
     # ------------------------------------------------------------------ callers
 
     def submit(self, operation: bytes, urgent: bool, deadline: float) -> asyncio.Future[Outcome]:
-        """Returns the future outcome. Raises Unavailable when too much is held or the node stops, ValueError over 2 MiB."""
+        """Returns the future outcome.
+
+        Raises Unavailable when too much is held or the node stops, ValueError over OPERATION_BYTES.
+        """
         if self._closed:
             raise Unavailable("the node stops")
         if len(operation) > OPERATION_BYTES:
