@@ -6,6 +6,7 @@ nodes are what is measured. It knows answers with Content-Length or without a bo
 
 import asyncio
 from dataclasses import dataclass
+from typing import cast
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------ asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
 
     def data_received(self, data: bytes) -> None:
         self._received += data
