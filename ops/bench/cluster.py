@@ -52,7 +52,7 @@ class BenchCluster:
 
     def leader(self) -> Node:
         """Waits for one."""
-        found = self._wait(lambda: [node for node in self.nodes if self._leads(node)], "a node leads")
+        found: list[Node] = self._wait(lambda: [node for node in self.nodes if self._leads(node)], "a node leads")
         return found[0]
 
     def kill_leader(self) -> float:
