@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     origins: list[Origin]
 
 
-class Command(msgspec.Struct, array_like=True, frozen=True):
+class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One operation of an entry: what to do, in which space, for whom, until when, with which arguments.
 
     actor: the SHA-256 of an API key's secret, or OPERATOR, or SYSTEM. space: "" for the operator's own operations.

@@ -42,7 +42,7 @@ class Retention(Record, frozen=True):
     sweep_at_ms: int
 
 
-IN_SPACE: Ordered[Event] = Ordered(group=lambda e: e.space, order=lambda e: e.position)
+IN_SPACE: Ordered[Event] = Ordered(group=lambda e: e.space, order=lambda e: e.position, rising=True)
 
 EVENTS = Table(
     "events",
@@ -65,18 +65,7 @@ def append(
 ) -> None:
     """Add one event and drop the oldest ones over the space's bound."""
     rows = store.rows(EVENTS)
-    rows.put(
-        Event(
-            space=space,
-            position=position,
-            type=type_,
-            aggregate_type=aggregate[0],
-            aggregate_id=aggregate[1],
-            scope_id=scope_id,
-            created_at_ms=wall_now_ms,
-            payload=_encode(payload),
-        )
-    )
+    rows.put(Event(space, position, type_, *aggregate, scope_id, wall_now_ms, _encode(payload)))
     retention = store.rows(RETENTION).get(space)
     if retention is not None and rows.count(IN_SPACE, space) >= retention.count_max + TRIM:
         _drop(store, retention, keep_from_ms=wall_now_ms + 1)

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from sortedcontainers import SortedList
 
+from statemachine.rising import RisingList
 from statemachine.types import Record
 
 R = TypeVar("R", bound=Record)
@@ -26,10 +27,14 @@ class Unique(Generic[R]):
 
 @dataclass(frozen=True, eq=False)
 class Ordered(Generic[R]):
-    """The keys of a group's records in order. `order` must end in something unique within the group."""
+    """The keys of a group's records in order. `order` must end in something unique within the group.
+
+    rising: nearly every new record goes to the end of its group, and the first ones go first.
+    """
 
     group: Callable[[R], Hashable | None]
     order: Callable[[R], Any]
+    rising: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,8 @@ class UniqueIndex:
 class OrderedIndex:
     def __init__(self, declared: Ordered[Any]) -> None:
         self.group, self.order = declared.group, declared.order
-        self.groups: dict[Hashable, SortedList[Any]] = {}
+        self.groups: dict[Hashable, Any] = {}  # a SortedList each, or a RisingList
+        self.members = RisingList if declared.rising else SortedList
 
     def move(self, key: Any, old: Any, new: Any) -> None:
         before = None if old is None else self.group(old)
@@ -80,7 +86,7 @@ class OrderedIndex:
         if after is not None:
             members = self.groups.get(after)
             if members is None:
-                members = self.groups[after] = SortedList()
+                members = self.groups[after] = self.members()
             members.add((place, key))
         if before is not None:
             members = self.groups[before]

@@ -35,7 +35,7 @@ DEFECTS = (AssertionError, KeyError, TypeError, ValueError)
 _encode = msgspec.json.Encoder().encode
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What became of one operation.
 
     status: of HTTP; 202 means that the caller stands in a line, see `declare.Wait`. code: of the error table, "" for

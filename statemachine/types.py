@@ -40,12 +40,12 @@ COUNT_MAX = 2**53 - 1  # the largest integer that every client's JSON library ke
 
 
 class Request(
-    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True, gc=False
 ):
     """The arguments of one operation or query: path, query and body in one flat object."""
 
 
-class Answer(msgspec.Struct, rename="camel", frozen=True):
+class Answer(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """What a successful operation or query answers."""
 
 
@@ -67,13 +67,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999, in UTC
 
 
+@lru_cache(maxsize=1024)  # most answers of one moment name the same few times
 def time_text(wall_ms: int) -> str:
     """RFC 3339, UTC, with milliseconds and Z, of a wall time in milliseconds since 1970; at most the year 9999."""
     seconds, milliseconds = divmod(min(wall_ms, TIME_MS_MAX), 1000)
     return f"{_second_text(seconds)}.{milliseconds:03d}Z"
 
 
-@lru_cache(maxsize=1024)  # most answers of one moment name the same few seconds
+@lru_cache(maxsize=1024)
 def _second_text(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
