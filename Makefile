@@ -15,7 +15,7 @@ BENCH ?=
 BIN := $(VENV)/bin
 # Wheels alone: a machine without a compiler then fails with a name and not in the middle of a build. The one package
 # that comes as source is pure Python.
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --only-binary=:all: --no-binary=pysyncobj
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check --quiet install --only-binary=:all: --no-binary=pysyncobj
 
 .PHONY: help up test check format generate bench clean
 .DEFAULT_GOAL := help
