@@ -166,6 +166,14 @@ def test_a_space_has_a_bounded_number_of_keys(driver: Driver, admin: bytes, monk
     assert make(driver, "s2", actor=admin).code == "RESOURCE_EXHAUSTED"
 
 
+def test_a_full_space_can_still_revoke(driver: Driver) -> None:
+    space = driver.do("spaces.create", name="small", settings={"maxRecords": 1})["id"]
+    admin = driver.key("small", "admin", space=space)
+    key_id = driver.ask("whoami", actor=admin)["keyId"]
+    assert make(driver, "s1", actor=admin, space=space).code == "RESOURCE_EXHAUSTED"
+    assert driver.do("keys.revoke", actor=admin, space=space, key_id=key_id).status == 200
+
+
 def test_pages(driver: Driver, admin: bytes) -> None:
     made = [make(driver, f"s{number}", actor=admin)["id"] for number in range(3)]
     page = driver.ask("keys.list", actor=admin, limit=2)

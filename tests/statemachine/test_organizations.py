@@ -31,11 +31,12 @@ def test_a_plan_is_kept_as_given(driver: Driver) -> None:
 
 
 def test_a_new_plan_replaces_the_old_one_as_a_whole(driver: Driver) -> None:
-    made = driver.do("organizations.create", name="acme", plan={"spaces": 2})
+    made = driver.do("organizations.create", name="acme", plan={"spaces": 2}, advance_ms=1)
     renamed = driver.do("organizations.change", organization_id=made["id"], name="Acme")
     assert (renamed["name"], renamed["plan"]) == ("Acme", made["plan"])
     lifted = driver.do("organizations.change", organization_id=made["id"], plan={"retentionDays": 3})
     assert lifted["plan"] == {**UNLIMITED, "retentionDays": 3}
+    assert driver.ask("organizations.list")["organizations"][-1] == lifted.body
     assert driver.do("organizations.change", organization_id=made["id"], plan={})["plan"] == UNLIMITED
 
 

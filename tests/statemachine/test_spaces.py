@@ -138,6 +138,22 @@ def test_and_again_after_it_had_room(driver: Driver) -> None:
     assert [told["records"] for told in nearly_full(driver, where)] == [8, 10]
 
 
+def test_it_is_not_told_again_while_it_stays_about_there(driver: Driver) -> None:
+    where = small(driver, maxRecords=10)
+    for _ in range(7):
+        driver.do("scopes.create", **where)
+    driver.do("spaces.change", space_id=where["space"], settings={"maxRecords": 12})  # from 80 to 66 percent
+    driver.do("scopes.create", **where)  # 75
+    driver.do("scopes.create", **where)  # 83
+    assert [told["records"] for told in nearly_full(driver, where)] == [8]
+
+
+def test_below_the_bound_nothing_is_noted(driver: Driver) -> None:
+    where = small(driver)
+    driver.do("scopes.create", **where)
+    assert ("spaces", where["space"]) not in driver.applied.touched
+
+
 def test_bytes_count_as_well(driver: Driver) -> None:
     where = small(driver, maxBytes=3000)
     while not (told := nearly_full(driver, where)):
