@@ -39,11 +39,11 @@ _ENVELOPE = re.compile(r"@(as|space|key|deadline)=(\S+)")
 class Script:
     """One script being run, against a driver of its own."""
 
-    def __init__(self) -> None:
-        self._driver = Driver()
+    def __init__(self, driver: Driver | None = None) -> None:
+        self.driver = Driver() if driver is None else driver
         self._names = Names()
         self._told = 0  # position of the last event that was written
-        self._names.give("space", self._driver.space)
+        self._names.give("space", self.driver.space)
 
     def run(self, text: str) -> str:
         """The text with all outcomes written anew."""
@@ -68,10 +68,10 @@ class Script:
             self._key(first.split()[1:])
         elif again := _AGAIN.fullmatch(first):
             waiting = self._names.answer(again["waiting"])["$result"]
-            result = self._driver.resume(waiting, leave=again["call"] == "leave")
+            result = self.driver.resume(waiting, leave=again["call"] == "leave")
             yield from self._outcomes([(again["name"], result)])
         elif first == "clocks":
-            machine = self._driver.first
+            machine = self.driver.first
             lease, wall = span_text(machine.lease_now_ms), span_text(machine.wall_now_ms - WALL_START_MS)
             yield f"lease {lease}, wall T+{wall}"
         else:
@@ -80,7 +80,7 @@ class Script:
     # ------------------------------------------------------------------ time
 
     def _pass_time(self, clock: re.Match[str]) -> Iterator[str]:
-        driver, which, span = self._driver, clock["which"], span_ms(clock["span"])
+        driver, which, span = self.driver, clock["which"], span_ms(clock["span"])
         moved = ("lease_ms", "wall_ms") if which in (None, "jump") else (f"{which}_ms",)
         if clock["sign"] == "-":
             span = -span
@@ -96,17 +96,17 @@ class Script:
         """How far the clocks run until something is due, None if that is behind the span."""
         waits = []
         for field in ("lease_ms", "wall_ms"):
-            due_ms = getattr(self._driver.first, f"due_{field}")
+            due_ms = getattr(self.driver.first, f"due_{field}")
             if due_ms is None:
                 continue
-            wait_ms = max(0, due_ms - getattr(self._driver, field))
+            wait_ms = max(0, due_ms - getattr(self.driver, field))
             if field in moved or wait_ms == 0:
                 waits.append(wait_ms)
         return min((wait_ms for wait_ms in waits if wait_ms <= span), default=None)
 
     def _move(self, moved: tuple[str, ...], ms: int) -> None:
         for field in moved:
-            setattr(self._driver, field, getattr(self._driver, field) + ms)
+            setattr(self.driver, field, getattr(self.driver, field) + ms)
 
     # ------------------------------------------------------------------ calls
 
@@ -118,7 +118,7 @@ class Script:
                 space = self._names.resolve(word.removeprefix("space="))
             else:
                 permissions.append(word)
-        self._driver.key(words[0], *permissions, space=space)
+        self.driver.key(words[0], *permissions, space=space)
 
     def _calls(self, lines: list[str]) -> Iterator[str]:
         parsed = [_CALL.fullmatch(line) for line in lines]
@@ -128,17 +128,17 @@ class Script:
         if named[0][1] in QUERIES:
             assert len(named) == 1
             name, call, given = named[0]
-            yield from self._outcomes([(name, self._driver.ask(call, **given))])
+            yield from self._outcomes([(name, self.driver.ask(call, **given))])
             return
         operations = []
         for _, call, given in named:
             assert call in OPERATIONS, f"there is no {call}"
-            operations.append(self._driver.operation(call, **given))
-        results = self._driver.apply(operations)
+            operations.append(self.driver.operation(call, **given))
+        results = self.driver.apply(operations)
         yield from self._outcomes([(name, result) for (name, _, _), result in zip(named, results, strict=True)])
 
     def _arguments(self, call: str, text: str) -> dict[str, Any]:
-        driver = self._driver
+        driver = self.driver
         envelope = dict(_ENVELOPE.findall(text))
         plain = _ENVELOPE.sub("", text)
         body = arguments(plain, self._names)
@@ -168,7 +168,7 @@ class Script:
         yield from self._events()
 
     def _events(self, *, at: bool = False) -> Iterator[str]:
-        events = self._driver.first.store.rows(EVENTS)
+        events = self.driver.first.store.rows(EVENTS)
         fresh = sorted(
             (event for space in self._spaces() for event in events.ordered(IN_SPACE, space, after=self._told)),
             key=lambda event: event.position,
@@ -176,11 +176,11 @@ class Script:
         for event in fresh:
             self._told = event.position
             payload = fields(msgspec.json.decode(event.payload), self._names)
-            when = f"at T+{span_text(self._driver.first.wall_now_ms - WALL_START_MS)} " if at else ""
+            when = f"at T+{span_text(self.driver.first.wall_now_ms - WALL_START_MS)} " if at else ""
             yield self._names.written(f"{when}* {event.type} {event.aggregate_id} {payload}".rstrip())
 
     def _spaces(self) -> list[str]:
-        return sorted({event.space for event in self._driver.first.store.rows(EVENTS)._records.values()})
+        return sorted({event.space for event in self.driver.first.store.rows(EVENTS)._records.values()})
 
 
 def _written(result: Result, names: Names) -> Iterator[str]:
