@@ -73,6 +73,23 @@ def test_nothing_is_left_of_it_and_nothing_else_is_touched(driver: Driver) -> No
     assert where["space"] not in driver.first.store.usage
 
 
+def test_held_leases_and_lines_go_with_it(driver: Driver) -> None:
+    where = begin(driver)
+    scope_id = driver.do("runs.join", name="crawl", **where)["id"]
+    caller = {"scope_id": scope_id, "holder": "w", **where}
+    driver.do("claims.acquire", key="a", holder_session="1", lease_seconds=1, **caller)
+    waiting = driver.do("claims.acquire", key="a", holder_session="2", wait_ms=60_000, **caller)
+    assert waiting.status == 202
+    driver.do("claims.acquire", key="b", holder_session="2", **caller)
+    driver.do("once.acquire", key="a", holder_session="1", **caller)
+    driver.do("spaces.delete", space_id=where["space"])
+    driver.advance(2000)  # a lease lapses in the entry that begins to remove it
+    driver.settle_due()
+    assert remains(driver, where["space"]) == []
+    driver.advance(3_600_000)
+    driver.settle_due()
+
+
 def test_it_goes_in_bounded_steps() -> None:
     driver = Driver(reload_every=20, checked=False)
     where = begin(driver)
