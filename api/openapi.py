@@ -17,12 +17,13 @@ from api.endpoint import Endpoint, Page
 from api.operations import OperationEndpoint
 from api.own import OwnEndpoint
 from api.queries import QueryEndpoint
+from api.requests import OperationDoor
 from api.respond import JSON
 from api.router import fields_of
 from api.schemas import Schemas
 from api.yaml_text import yaml_text
 from statemachine import errors
-from statemachine.declare import Access
+from statemachine.declare import Access, Operation, Query
 from statemachine.errors import ErrorCode
 
 YAML = "application/yaml"
@@ -87,9 +88,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             _bounds(parameters, schemas.fields(declared.request, "path"))
             if not declared.repeatable:
                 parameters.append(_parameter("header", "Idempotency-Key", _KEY_SCHEMA))
-            if endpoint.door.body_names:
-                body = schemas.request(declared.request, endpoint.door.body_names, declared.name)
-                described["requestBody"] = {"required": body.required, "content": {JSON: {"schema": body.schema}}}
+            described |= _body(endpoint.door, declared, schemas)
             answer: dict[str, Any] | None = schemas.answer(declared.answer)
             codes = (
                 *declared.errors,
@@ -102,12 +101,15 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             described["x-permissions"] = sorted(query.permissions) if endpoint.access is Access.SPACE else []
             found = schemas.fields(query.request, "query")
             _bounds(parameters, found)
-            in_path = set(fields_of(endpoint.template))
-            parameters += [
-                _parameter("query", name, field.schema, required=field.required)
-                for name, field in found.items()
-                if name not in in_path
-            ]
+            if endpoint.door.body is not None:
+                described |= _body(endpoint.door.body, query, schemas)
+            else:
+                in_path = set(fields_of(endpoint.template))
+                parameters += [
+                    _parameter("query", name, field.schema, required=field.required)
+                    for name, field in found.items()
+                    if name not in in_path
+                ]
             answer, codes, created = schemas.answer(query.answer), query.errors, "200"
         case OwnEndpoint():
             described |= _words(endpoint.doc)
@@ -125,6 +127,13 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
 
 
 _KEY_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 255}
+
+
+def _body(door: OperationDoor, declared: Operation | Query, schemas: Schemas) -> dict[str, Any]:
+    if not door.body_names:
+        return {}
+    body = schemas.request(declared.request, door.body_names, declared.name)
+    return {"requestBody": {"required": body.required, "content": {JSON: {"schema": body.schema}}}}
 
 
 def _words(doc: str) -> dict[str, str]:

@@ -60,20 +60,33 @@ class Writes:
         safe: a repeat is safe for another reason than the operation's key or nature.
         Raises Unavailable (nothing was changed) or NoAnswer (nobody knows, and a repeat is not safe).
         """
-        replica = self.replica
-        data = encode_operation(
-            declared.name, call.space, call.actor, replica.lease_now_ms() + OPERATION_MS, idempotency, arguments
-        )
         begun = self.now()
+        while True:
+            outcome, expired = await self._propose_once(declared, call, idempotency, arguments, safe)
+            if not expired or self.now() >= call.deadline:
+                break
+        self.measures.commit_seconds.observe(self.now() - begun)
+        return outcome
+
+    async def _propose_once(
+        self, declared: Operation, call: Call, idempotency: tuple[str, bytes] | None, arguments: bytes, safe: bool
+    ) -> tuple[Outcome, bool]:
+        """The outcome, and whether the operation had expired in the log before it was applied.
+
+        A node that has just started, or was cut off, does not know how far lease time has come, and so gives less time
+        than it means to. It knows once it has applied the refusal, and then a request that has time left is made anew.
+        """
+        replica = self.replica
+        expires_ms = max(replica.lease_now_ms(), replica.machine.lease_now_ms) + OPERATION_MS
+        data = encode_operation(declared.name, call.space, call.actor, expires_ms, idempotency, arguments)
         try:
             outcome = await replica.propose(data, urgent=declared.urgent, deadline=call.deadline)
         except OutcomeUnknown:
             if idempotency is None and not declared.repeatable and not safe:
                 raise NoAnswer from None
             text = "the outcome is not known yet; repeat the request with the same idempotency key to settle it"
-            return refusal(Refused(UNAVAILABLE, text), 0, 0)
-        self.measures.commit_seconds.observe(self.now() - begun)
-        return outcome
+            return refusal(Refused(UNAVAILABLE, text), 0, 0), False
+        return outcome, outcome.code == UNAVAILABLE.code and replica.machine.lease_now_ms > expires_ms
 
 
 class OperationEndpoint:

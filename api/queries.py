@@ -47,7 +47,7 @@ class QueryEndpoint:
         try:
             if call.invalid is not None:
                 raise call.invalid
-            request = self.door.read(call.values, call.query)
+            request = self.door.read(call.values, call.query, call.body)
         except Refused:
             await self._gate.admit(call, self.declared)
             raise

@@ -30,16 +30,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OperationDoor:
-    """Reads the arguments of one operation. fields: those in its path, in order."""
+    """Reads the arguments of an operation, or of a query by POST, which has a body too. fields: those in its path, in
+    order."""
 
-    def __init__(self, declared: Operation, fields: Sequence[str]) -> None:
+    def __init__(self, declared: Operation | Query, fields: Sequence[str]) -> None:
         title = _title(declared.name)
         names = [field.encode_name for field in msgspec.structs.fields(declared.request)]
-        fronted = [
-            field.encode_name
-            for field in msgspec.structs.fields(declared.request)
-            if field.name in declared.front_fields
-        ]
+        made_here = declared.front_fields if isinstance(declared, Operation) else ()
+        fronted = [field.encode_name for field in msgspec.structs.fields(declared.request) if field.name in made_here]
         self._fields = list(fields)
         self._bounds = bounds(declared.request)
         self.body_names = [name for name in names if name not in fields and name not in fronted]
@@ -108,10 +106,15 @@ class OperationDoor:
 
 
 class QueryDoor:
-    """Reads the request of one query. fields: those in its path, in order."""
+    """Reads the request of one query. fields: those in its path, in order.
+
+    body: of a query by POST, whose request comes as that of an operation does; None for a GET, which has none.
+    """
 
     def __init__(self, declared: Query, fields: Sequence[str]) -> None:
         self.request = declared.request
+        self.body = OperationDoor(declared, fields) if declared.method == "POST" else None
+        self._decode = msgspec.json.Decoder(declared.request).decode
         self._fields = list(fields)
         self._bounds = bounds(declared.request)
         self._coercions: dict[str, Callable[[str], Any]] = {}
@@ -122,8 +125,10 @@ class QueryDoor:
             if field.name in WAITS:
                 self._waits[field.encode_name] = WAITS[field.name]
 
-    def read(self, values: Sequence[str], query: str) -> Any:
+    def read(self, values: Sequence[str], query: str, body: bytes = b"") -> Any:
         """The request. values: of the path's fields, decoded. Raises VALIDATION_FAILED."""
+        if self.body is not None:
+            return self._decode(self.body.read(values, query, body)[0])
         given: dict[str, Any] = dict(zip(self._fields, values, strict=True))
         if query:
             for name, text in parameters(query).items():

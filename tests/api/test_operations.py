@@ -47,6 +47,25 @@ async def test_an_operation_carries_what_its_request_said(api: Api) -> None:
 
 
 @served
+async def test_a_node_that_does_not_know_lease_time_yet_asks_again(api: Api) -> None:
+    api.replica.machine.lease_now_ms = 60_000
+    run = await api.run()
+    assert [decode_operation(data).deadline_ms for data in api.replica.entries[-1]] == [70_000]
+    real, stale = api.replica.propose, api.replica.machine.lease_now_ms
+
+    async def behind(operation: bytes, **options: Any) -> Any:
+        api.replica.machine.lease_now_ms = stale + 60_000  # what a node learns while it catches up
+        api.replica.propose = real  # type: ignore[method-assign]
+        return await real(operation, **options)
+
+    api.replica.propose = behind  # type: ignore[method-assign]
+    granted = await api.call("POST", "/claims", {**CLAIM, "scopeId": run}, idempotency_key="i")
+    assert granted["generation"] == 1
+    expired, fresh = (decode_operation(entry[0]).deadline_ms for entry in api.replica.entries[-2:])
+    assert (expired, fresh) == (70_000, 130_000)
+
+
+@served
 async def test_requests_of_one_turn_share_an_entry_with_hand_backs_first(api: Api) -> None:
     run = await api.run()
     claim = await api.call("POST", "/claims", {**CLAIM, "key": "first", "scopeId": run})

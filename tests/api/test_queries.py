@@ -33,6 +33,27 @@ async def test_a_read_is_behind_a_read_index_and_makes_no_entry(api: Api) -> Non
 
 
 @served
+async def test_a_read_by_post_takes_a_body_and_makes_no_entry(api: Api) -> None:
+    run = await api.run()
+    held = await api.call("POST", "/claims", {**ONCE, "key": "k", "scopeId": run})
+    index = api.replica.machine.index
+    reply = await api.call("POST", "/claims/k/verify", {"token": held["token"]})
+    assert (reply["valid"], reply["generation"]) == (True, 1)
+    assert reply.headers["X-Raft-Index"] == f"{index}/0"
+    assert (await api.call("POST", "/claims/k/verify", {"token": "t"})).body == {"valid": False}
+    for path, body, said in (
+        ("/claims/k/verify", {}, "token: required"),
+        ("/claims/k/verify", {"token": 1}, "token:"),
+        ("/claims/k/verify", {"token": "t", "more": 1}, "more: unknown field"),
+        ("/claims/k/verify?token=t", {"token": "t"}, "token: unknown query parameter"),
+    ):
+        refused = await api.call("POST", path, body)
+        assert refused.code == "VALIDATION_FAILED"
+        assert said in refused.error["message"]
+    assert api.replica.machine.index == index
+
+
+@served
 async def test_a_poll_answers_with_the_entry_that_settles_it(api: Api) -> None:
     run, token = await held(api)
     polls = [poll(api, run) for _ in range(5)]
