@@ -21,6 +21,7 @@ from statemachine.errors import (
     SCOPE_CANCELLED,
     Refused,
 )
+from statemachine.lines import Waiter
 from statemachine.ownership import CLAIMS, HELD, LINES, RELEASED, TAKE_MS, Claim
 from statemachine.types import (
     LEASE_SECONDS_DEFAULT,
@@ -163,20 +164,19 @@ def take(context: Context, request: TakeClaim) -> ClaimGranted | ClaimInLine:
     return _granted(context, claim)
 
 
-def _leave(context: Context, request: TakeClaim, claim: Claim | None, waiter: lines.Waiter | None) -> ClaimInLine:
-    """Answer what a request that does not wait would be answered, and remove the place in line."""
+def _leave(context: Context, request: TakeClaim, claim: Claim | None, waiter: Waiter | None) -> ClaimInLine:
+    """Remove the place in line, and refuse as if nobody had stood there."""
     error = scopes.ended(context, scopes.find(context, request.scope_id))
     if error is not None:
         raise Refused(error)
-    refused = _held(context, claim)
     if waiter is None:
-        raise refused
-    context.refuse(refused)
-    if waiter.state == lines.SIGNALED:
-        assert claim is not None, request
-        ownership.end(context, claim, RELEASED, {})
-    else:
+        raise _held(context, claim)
+    if waiter.state == lines.WAITING:
         lines.leave(context, waiter)
+    else:
+        assert claim is not None, request
+        claim = ownership.end(context, claim, RELEASED, {})
+    context.refuse(_held(context, claim))
     return ClaimInLine(waiter_id=waiter.id, scope_id=request.scope_id, key=request.key)
 
 

@@ -94,8 +94,8 @@ def begin(
 def end(context: Context, claim: Claim, state: str, facts: dict[str, Any], observation: bytes | None = None) -> Claim:
     """End the present ownership and pass the key on; the only place where an ownership ends.
 
-    state: how it ends. facts: what the event says besides. observation: of a release. Returns the claim as it ended,
-    which the next in line may own by now.
+    state: how it ends. facts: what the event says besides. observation: of a release. Returns the claim as it is now,
+    which the next in line may own.
     """
     assert claim.state == HELD, claim
     unfetched = context.rows(lines.WAITERS).get(claim.waiter) if claim.waiter else None
@@ -114,8 +114,7 @@ def end(context: Context, claim: Claim, state: str, facts: dict[str, Any], obser
     )
     context.rows(CLAIMS).put(ended)
     _emit(context, ENDINGS[state], ended, facts)
-    _pass_on(context, ended)
-    return ended
+    return _pass_on(context, ended)
 
 
 def lapse_unswept(context: Context, claim: Claim) -> Claim:
@@ -123,12 +122,12 @@ def lapse_unswept(context: Context, claim: Claim) -> Claim:
     return end(context, claim, LAPSED, {}) if claim.state == HELD else claim
 
 
-def _pass_on(context: Context, claim: Claim) -> None:
-    """Make the next in line the owner of a key that nobody owns."""
+def _pass_on(context: Context, claim: Claim) -> Claim:
+    """Make the next in line, if there is one, the owner of a key that nobody owns."""
     line = line_of(claim.scope_id, claim.key)
     waiter = lines.call_up(context, LINES, line)
     if waiter is None:
-        return
+        return claim
     lease = leases.grant(
         context,
         claim.scope_id,
@@ -139,7 +138,7 @@ def _pass_on(context: Context, claim: Claim) -> None:
         first_ms=TAKE_MS,
     )
     lines.signal(context, waiter, TAKE_MS)
-    begin(context, claim.scope_id, claim.key, lease, claim, waiter)
+    return begin(context, claim.scope_id, claim.key, lease, claim, waiter)
 
 
 def _turn(context: Context, claim: Claim) -> None:
