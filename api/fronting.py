@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from api.call import Call
-from api.replica import KnowsIncarnations, Replica
+from api.replica import Replica
 from statemachine.declare import Operation
 from statemachine.errors import UNAVAILABLE, Refused
 from statemachine.machine import Outcome
@@ -47,8 +47,7 @@ class Fronting:
         (node_id,) = call.values
         if node_id not in self._replica.machine.members():
             return arguments  # the machine says that there is no such member
-        replica = self._replica
-        incarnation = replica.incarnation_of(node_id) if isinstance(replica, KnowsIncarnations) else None
+        incarnation = self._replica.incarnation_of(node_id)
         if incarnation is None:
             raise Refused(UNAVAILABLE, f"{node_id} is not connected to this node; start it, or ask another node")
         return _with(arguments, "incarnation", incarnation)

@@ -6,7 +6,7 @@ All of it is called on the node's event loop. Deadlines are `loop.time()` second
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from cluster.metrics import Metrics
 from cluster.proposer import OutcomeUnknown, Unavailable
@@ -83,15 +83,10 @@ class Replica(Protocol):
     def subscribe(self, callback: Callable[[int, Applied], None]) -> None:
         """Call back with index and effect of every entry, right after it was applied."""
 
+    def incarnation_of(self, node_id: str) -> int | None:
+        """The incarnation of a member's disk as it is connected now; None when it is not connected."""
+
     def status(self) -> Status: ...
 
 
-@runtime_checkable
-class KnowsIncarnations(Protocol):
-    """A replica that can tell the incarnations of members, for an operator who admits one that lost its disk."""
-
-    def incarnation_of(self, node_id: str) -> int | None:
-        """The incarnation of a member as it is connected now, the own one for itself; None when it is not connected."""
-
-
-__all__ = ["KnowsIncarnations", "MemberStatus", "OutcomeUnknown", "Replica", "Status", "Unavailable"]
+__all__ = ["MemberStatus", "OutcomeUnknown", "Replica", "Status", "Unavailable"]
