@@ -12,6 +12,7 @@ from api.connection import HttpFront
 from api.endpoint import Endpoint
 from api.front import Front
 from api.health import Health
+from api.limits import FAREWELL_SECONDS
 from api.measures import Measures
 from api.metrics import Counts, MetricsPage
 from api.nowhere import Nowhere
@@ -73,14 +74,20 @@ class HttpServer:
         self._listening = await loop.create_server(self._http, backlog=BACKLOG, **where)
 
     async def stop(self, drain_seconds: float) -> None:
-        """Take no new connections, answer polls early and the rest within drain_seconds, then close."""
+        """Take no new connections, answer polls early and the rest within drain_seconds, then close.
+
+        A connection that is closed while its client sends leaves the client without an answer. So every answer from
+        now on ends its connection, and those that say nothing for a second are closed only then.
+        """
+        ends_at = asyncio.get_running_loop().time() + drain_seconds
         self.front.draining = True
         self._hub.drain()
         self._stall_watch.close()
         if self._listening is not None:
             self._listening.close()
+        await self._http.wait_empty(min(FAREWELL_SECONDS, drain_seconds))
         self._http.pre_shutdown()
-        await self.front.wait_idle(drain_seconds)
+        await self.front.wait_idle(ends_at - asyncio.get_running_loop().time())
         await self._http.shutdown(CLOSE_SECONDS)
 
 

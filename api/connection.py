@@ -51,7 +51,7 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self.lost:
             self.lost = True
-            self._front.count -= 1
+            self._front.on_lost()
         super().connection_lost(exc)
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
@@ -82,6 +82,19 @@ class HttpFront(web.Server):
         self._responder = responder
         self._request_id = request_id
         self.count = 0
+        self._empty: asyncio.Future[None] | None = None
+
+    def on_lost(self) -> None:
+        """A connection has ended."""
+        self.count -= 1
+        if not self.count and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    async def wait_empty(self, seconds: float) -> None:
+        """Wait until there is no connection, at most that long."""
+        if self.count:
+            self._empty = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._empty,), timeout=seconds)
 
     def __call__(self) -> Connection:
         return Connection(

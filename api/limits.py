@@ -16,6 +16,7 @@ LINGER_SECONDS = 2.0  # for which the rest of a refused body is read and dropped
 
 HOLD_SECONDS = 8.0  # for which a request waits for a leader, see the wire contract, "Writes"
 OPERATION_MS = 10_000  # lease time after which an operation must not be applied any more; HOLD_SECONDS and some slack
+FAREWELL_SECONDS = 1.0  # for which a node that stops still answers on connections that it has, and closes each with it
 GRACE_SECONDS = 1.0  # for which a place in a line is kept for a client that comes back with its idempotency key
 
 NESTING = 64  # of JSON

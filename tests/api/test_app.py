@@ -12,6 +12,7 @@ import uvloop
 
 from api.app import serve_http
 from api.auth import OperatorKeyError
+from api.limits import FAREWELL_SECONDS
 from cluster.config import NodeConfig
 from tests.api.local import LocalReplica
 from tests.api.served import Api, served
@@ -70,6 +71,25 @@ async def test_what_is_in_flight_is_answered_before_it_stops(api: Api) -> None:
     await stopping
     assert api.server._http.count == 0
     assert run
+
+
+@served
+async def test_a_client_that_sends_while_it_stops_is_answered_and_told_to_go(api: Api) -> None:
+    await api.run()  # leaves a connection that is kept alive
+    stopping = asyncio.create_task(api.server.stop(5.0))
+    await asyncio.sleep(0)
+    assert api.server.front.draining
+    reply = await api.call("PUT", "/runs/late", {})
+    assert (reply.status, reply.headers["Connection"]) == (201, "close")
+    await asyncio.wait_for(stopping, 0.5)
+
+
+@served
+async def test_a_connection_that_says_nothing_does_not_hold_it_up(api: Api) -> None:
+    await api.run()
+    assert api.server._http.count == 1
+    await asyncio.wait_for(api.server.stop(5.0), FAREWELL_SECONDS + 1)
+    assert api.server._http.count == 0
 
 
 @served
