@@ -33,7 +33,7 @@ up: $(VENV)/.installed
 	@exec $(BIN)/runstate up $(UP)
 
 test: check
-	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check --quiet .

@@ -21,7 +21,8 @@ PACKAGES = ("statemachine", "cluster", "api")
 NOT_SHIPPED = {".md", ".pyc"}
 NOT_SHIPPED_NAMES = {"ruff.toml"}
 
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
+# One process runs them all, so that the wheel is built and installed once.
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600), pytest.mark.xdist_group("packaging")]
 
 
 def environ() -> dict[str, str]:

@@ -52,6 +52,10 @@ class Member(msgspec.Struct, frozen=True):
         return self.folder / "node.toml"
 
     @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
     def log_path(self) -> Path:
         return self.folder / "log"
 
@@ -104,6 +108,14 @@ class LocalCluster:
         for member in self.members:
             member.folder.mkdir(mode=0o700, exist_ok=True)
             write_private(member.config_path, self._node_toml(member))
+
+    def lost_journals(self) -> list[str]:
+        """The nodes of a bootstrapped cluster that have no journal any more."""
+        from cluster.identity import JOURNAL_FOLDER
+
+        if self.state.cluster_id is None:
+            return []
+        return [member.id for member in self.members if not (member.data / JOURNAL_FOLDER).exists()]
 
     def busy_ports(self) -> list[int]:
         """The ports of this cluster on which somebody else listens."""
@@ -170,7 +182,7 @@ class LocalCluster:
             "# Written by `runstate up` at each start.",
             f"id = {_toml(member.id)}",
             f"listen = {_toml(f'{HOST}:{member.port}')}",
-            f"data = {_toml(str(member.folder / 'data'))}",
+            f"data = {_toml(str(member.data))}",
             f"operator_key_file = {_toml(str(self.directory.resolve() / 'operator.key'))}",
             f"election_timeout_ms = [{low}, {high}]",
             "local = true",

@@ -52,6 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     local = LocalCluster(Path(arguments.data), arguments.nodes, arguments.port)
     try:
         _need_ports(local, arguments.port)
+        _need_journals(local)
         local.write_node_files()
         return asyncio.run(_supervise(local))
     finally:
@@ -68,6 +69,17 @@ def _need_ports(local: LocalCluster, port: int) -> None:
                 f"port {listed} is in use" + (f"; take others, for example --port {free}" if free else ""), EXIT_USAGE
             )
         time.sleep(0.1)
+
+
+def _need_journals(local: LocalCluster) -> None:
+    lost = local.lost_journals()
+    if len(lost) > local.nodes // 2:
+        raise CommandError(
+            f"{local.directory} holds cluster {local.state.cluster_id}, but the journals of {', '.join(lost)} are "
+            "gone: there is no majority that has its state. Put them back, or delete the directory to begin anew"
+        )
+    for name in lost:
+        _say(f"{name} has lost its journal: when it has caught up, `runstate node admit {name}` makes it count again")
 
 
 async def _supervise(local: LocalCluster) -> int:

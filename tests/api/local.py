@@ -76,6 +76,7 @@ class LocalReplica:
         self.defects: list[Exception] = []
         self.machine.on_defect = self.defects.append
         self._led.set()
+        self.metrics.is_leader = 1
         self._append(genesis_entry("cls_local", {NODE: 7, "n2": 8}, self.wall_ms, os.urandom(16)), [])
 
     # ------------------------------------------------------------------ what the front calls

@@ -9,6 +9,8 @@ from tests.api.cli_cluster import reach, run
 from tests.integration.calls import call
 from tests.integration.cluster import Cluster
 
+pytestmark = pytest.mark.xdist_group("shared cluster")
+
 
 @pytest.fixture
 def space_id(shared_cluster: Cluster, tmp_path: Path) -> str:

@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.api.cli_cluster import reach, run
 from tests.integration.cluster import Cluster
+
+pytestmark = pytest.mark.xdist_group("shared cluster")
 
 
 def test_a_space_is_created_and_listed(shared_cluster: Cluster, tmp_path: Path) -> None:

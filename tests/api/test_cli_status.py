@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.api.cli_cluster import reach, run
 from tests.integration.cluster import Cluster
 from tests.integration.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("shared cluster")
 
 
 def rows(out: str) -> dict[str, list[str]]:

@@ -59,3 +59,18 @@ def test_a_node_that_cannot_start_is_told_with_its_reason(tmp_path: Path) -> Non
             assert up.terminate() == 0
         finally:
             up.close()
+
+
+def test_lost_journals_of_most_nodes_are_told_and_nothing_is_started(tmp_path: Path) -> None:
+    folder = tmp_path / ".runstate"
+    for name in ("n1", "n2", "n3"):
+        (folder / name / "data").mkdir(parents=True)
+    (folder / "n3" / "data" / "journal").mkdir()
+    (folder / "cluster.json").write_text('{"nodes": 3, "clusterId": "c"}')
+    with PortBlock() as block:
+        ran = run(tmp_path, "up", "--port", str(block.ports[0]))
+    assert ran.status == 70
+    assert ran.err == (
+        "runstate: .runstate holds cluster c, but the journals of n1, n2 are gone: there is no majority that has its "
+        "state. Put them back, or delete the directory to begin anew\n"
+    )
