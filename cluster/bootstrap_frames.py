@@ -90,9 +90,14 @@ async def ask_standing(node_id: str, address: str, context: ssl.SSLContext | Non
     if not isinstance(answer, list) or answer[:1] != [_STANDING] or answer[1:2] != [PROTOCOL]:
         raise RequestRefused("it does not answer as a node of this release")
     try:
-        standing = msgspec.convert(answer[1:], Standing)
+        standing = msgspec.convert(answer[1:], Standing, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
         raise RequestRefused(f"its answer is malformed: {error}") from None
+    if standing.genesis is not None:
+        try:
+            read_genesis(standing.genesis)
+        except ValueError as error:
+            raise RequestRefused(f"its journal begins strangely: {error}") from None
     if standing.node_id != node_id:
         raise RequestRefused(f"{standing.node_id} answers there: check the ids and addresses in `peers`")
     return standing

@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.opened_at = self.heard_at = self.sent_at = self._loop.time()
         connected: socket.socket | None = transport.get_extra_info("socket")
-        if connected is not None:
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         address: Any = transport.get_extra_info("peername")
         if isinstance(address, tuple):

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from pysyncobj.node import Node
@@ -117,8 +118,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
         self._server = await listen_for_peers(self._accepted, self._listen, self._server_ssl, self._allow_plaintext)
         for name in self.peers:
             if self.me.node_id > name:
-                self._begin(self._dial(name))
-        self._begin(self._watch())
+                self._begin(partial(self._dial, name))
+        self._begin(self._watch)
 
     def _address(self, name: str) -> tuple[str, int]:
         return peer_address(
@@ -128,10 +129,10 @@ class PeerTransport(Transport):  # type: ignore[misc]
             allow_plaintext=self._allow_plaintext,
         )
 
-    def _begin(self, work: Coroutine[Any, Any, NoReturn]) -> None:
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, NoReturn]]) -> None:
         async def run() -> None:
             try:
-                await work
+                await work()
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
