@@ -7,10 +7,9 @@ operation the first replica is compared with itself: a refused one must have cha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b, sha256
 from typing import Any
 
@@ -22,73 +21,19 @@ from statemachine.entry import (
     SYSTEM,
     Entry,
     decode_entry,
-    decode_operation,
     encode_entry,
     encode_operation,
     genesis_entry,
 )
 from statemachine.errors import VALIDATION_FAILED, Refused
 from statemachine.machine import Applied, Machine, Outcome, refusal
+from tests.statemachine.checked import CheckedMachine
+from tests.statemachine.conformance import conforms
+from tests.statemachine.result import Result, decoded
 from tests.statemachine.state import derived, differences, snapshot
 
 WALL_START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 PERMISSIONS = ("read", "resource_config", "work")
-_EMPTY: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True)
-class Result:
-    """An outcome, or a query's answer, with its body decoded. `result["field"]` reads the body."""
-
-    name: str
-    status: int
-    code: str
-    body: Any
-    message: str = ""
-    replayed: bool = False
-    index: int = 0
-    position: int = 0
-    retry_after_ms: int | None = None
-
-    def __getitem__(self, field: str) -> Any:
-        assert not self.code, f"{self.name} was refused: {self.code} {self.message}"
-        return self.body[field]
-
-    def __contains__(self, field: str) -> bool:
-        return self.body is not None and field in self.body
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """The machine-readable part of a refusal."""
-        return self.body["error"].get("details", _EMPTY) if self.code else _EMPTY
-
-
-class CheckedMachine(Machine):
-    """A machine that compares itself with what it was whenever it refuses, and keeps the defects it met."""
-
-    def __init__(self, *, checked: bool) -> None:
-        super().__init__()
-        self.checked = checked
-        self.met: list[Exception] = []
-        self.on_defect = self.met.append
-
-    def _run(self, index: int, position: int, data: bytes, entropy: bytes) -> Outcome:
-        mark = len(self.store.changes)
-        before = snapshot(self.store) if self.checked else None
-        outcome = super()._run(index, position, data, entropy)
-        if (outcome.code and not _leaves(data)) or outcome.replayed:
-            assert len(self.store.changes) == mark, f"{outcome.code} left changes: {self.store.changes[mark:]}"
-            if before is not None:
-                assert not (left := differences(before, snapshot(self.store))), (outcome.body, left)
-        return outcome
-
-    def reloaded(self) -> CheckedMachine:
-        """A machine of the same state that has only seen its dump."""
-        other = CheckedMachine(checked=self.checked)
-        other.store.load(self.store.dump())
-        other.index, other.chain = self.index, self.chain
-        other.lease_now_ms, other.wall_now_ms = self.lease_now_ms, self.wall_now_ms
-        return other
 
 
 class Driver:
@@ -154,7 +99,7 @@ class Driver:
         outcomes = self.append(encode_entry(stamp_lease_ms, stamp_wall_ms, self._entropy(), operations, origins))
         self.lease_ms = max(self.lease_ms, stamp_lease_ms)
         self.wall_ms = max(self.wall_ms, stamp_wall_ms)
-        return [_decoded(name, outcome) for name, outcome in zip(names, outcomes, strict=True)]
+        return [decoded(name, outcome) for name, outcome in zip(names, outcomes, strict=True)]
 
     def advance(self, ms: int) -> None:
         """Move both clocks; the machines see it with the next entry."""
@@ -219,7 +164,7 @@ class Driver:
         actor = self._actor_of(QUERIES[name]) if actor is None else actor
         outcomes = [_answer(machine, name, space, actor, data) for machine in (self.first, self.second)]
         assert outcomes[0] == outcomes[1], outcomes
-        return _decoded(name, outcomes[0])
+        return decoded(name, outcomes[0])
 
     def resume(self, waiting: Result, *, leave: bool = False, **envelope: Any) -> Result:
         """Propose again what an operation that answered 202 waits with, as a node does; `leave`: its client went."""
@@ -304,13 +249,6 @@ class Driver:
         return blake2b(b"%d" % len(self.log), digest_size=16).digest()
 
 
-def _leaves(data: bytes) -> bool:
-    """Whether the operation gives up a place in a line: the one case in which a refusal changes something."""
-    command = decode_operation(data)
-    takes = {declared.wait.take for declared in OPERATIONS.values() if declared.wait is not None}
-    return command.name in takes and b'"leave":true' in command.arguments
-
-
 def _space_of(declared: Any, space: str) -> str:
     return "" if declared.access is Access.OPERATOR else space
 
@@ -327,26 +265,12 @@ def _answer(machine: Machine, name: str, space: str, actor: bytes, data: bytes) 
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise Refused(VALIDATION_FAILED, str(error)) from error
         answer = machine.answer(name, request, space, actor)
+        outcome = Outcome(200, "", msgspec.json.encode(answer), machine.index, 0)
     except Refused as refused:
-        return refusal(refused, machine.index, 0)
+        outcome = refusal(refused, machine.index, 0)
     assert not machine.store.changes, f"{name} changed something"
-    return Outcome(200, "", msgspec.json.encode(answer), machine.index, 0)
-
-
-def _decoded(name: str, outcome: Outcome) -> Result:
-    body = json.loads(outcome.body) if outcome.body else None
-    message = body["error"]["message"] if outcome.code else ""
-    return Result(
-        name,
-        outcome.status,
-        outcome.code,
-        body,
-        message,
-        outcome.replayed,
-        outcome.index,
-        outcome.position,
-        outcome.retry_after_ms,
-    )
+    conforms(declared, outcome)
+    return outcome
 
 
 def _encode_arguments(arguments: Mapping[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from statemachine.declare import OPERATIONS
@@ -48,6 +49,7 @@ def failing() -> Iterator[None]:
 
 
 def _failing(run: Any) -> Any:
+    @wraps(run)
     def fail(context: Any, thing: Any) -> Any:
         run(context, thing)
         raise KeyError("put in by a test")

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
+import msgspec
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ CALLS = [
     if name != "cluster.genesis"
     for _ in range(1 if declared.access is Access.OPERATOR else OFTEN)
 ]
+TAKES = {declared.wait.take for declared in OPERATIONS.values() if declared.wait is not None}
 RARE = {"scopes.cancel", "scopes.complete", "spaces.delete", "spaces.change", "spaces.revoke-key", "keys.revoke"}
 
 
@@ -46,6 +48,7 @@ class Chaos:
         self._random = random
         self.driver = driver = make(reload_every=random.randint(1, 4))
         self._memory: list[dict[str, Any]] = []
+        self._waiting: list[Result] = []
         self._asking = Asking(random, self._memory, lambda offset_ms: time_text(max(0, driver.wall_ms + offset_ms)))
         self._spaces = [driver.space, driver.new_space("other"), "spc_unheard"]
         self._actors = [
@@ -103,7 +106,7 @@ class Chaos:
         if name in RARE and random.randrange(5):
             name = random.choice(CALLS)
         declared = OPERATIONS[name]
-        raw = self._asking.arguments(declared)
+        raw = self._resuming() if name in TAKES else self._asking.arguments(declared)
         space, actor = self._credential(declared.access)
         fingerprint = blake2b(name.encode() + raw, digest_size=16).digest()
         idempotency = None if random.randrange(6) else (random.choice(["one", "two", "three"]), fingerprint)
@@ -116,6 +119,15 @@ class Chaos:
         except ValueError:
             said = {}
         return said if isinstance(said, dict) else {}, data
+
+    def _resuming(self) -> bytes:
+        """What a node proposes for a caller in line, for it knows what it asks for; sometimes of a line of the past."""
+        if not self._waiting:
+            return b"{}"
+        waiting = self._random.choice(self._waiting[-4:])
+        wait = OPERATIONS[waiting.name].wait
+        assert wait is not None
+        return msgspec.json.encode(wait.resume(waiting.body, not self._random.randrange(3)))
 
     def _credential(self, access: Access) -> tuple[str | None, bytes | None]:
         if self._random.randrange(10):
@@ -139,6 +151,8 @@ class Chaos:
 
     def _remember(self, said: dict[str, Any], result: Result) -> None:
         body = result.body or {}
+        if result.status == 202:
+            self._waiting.append(result)
         self._memory.append({**said, **body})
         for value in body.values():
             if isinstance(value, list):
