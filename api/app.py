@@ -24,6 +24,7 @@ from api.replica import Replica
 from api.respond import Responder
 from api.router import Router
 from api.stall import StallWatch
+from api.stream import EventStream
 from api.waiting import Hub
 from cluster.addresses import parse_address
 from cluster.config import NodeConfig
@@ -49,19 +50,20 @@ class HttpServer:
             in_flight=lambda: self.front.in_flight,
             long_polls=lambda: len(self._hub),
         )
+        responder = Responder(replica)
         self.endpoints: list[Endpoint] = [
             *declared(replica, self._hub, measures),
             *health.endpoints(),
             *Admin(replica).endpoints(),
             *pages.endpoints(),
             MetricsPage(counts).endpoint(),
+            EventStream(replica, self._hub, responder).endpoint(),
             batches.endpoint(),
         ]
         router = Router(self.endpoints)
         nowhere = Nowhere(router, replica)
         batches.begin(router, nowhere)
         pages.begin(self.endpoints)
-        responder = Responder(replica)
         self.front = Front(router, nowhere, Authenticator(operator), responder, measures)
         self._http = HttpFront(self.front.handle, responder, self.front.request_id)
         self._listening: asyncio.Server | None = None

@@ -13,6 +13,8 @@ from api.limits import IDEMPOTENCY_KEY_CHARACTERS
 from statemachine.errors import VALIDATION_FAILED, Refused
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from api.connection import Connection
 
 FINGERPRINT_BYTES = 16
@@ -24,7 +26,7 @@ class Call:
     space: of a space's route, else "". actor: SHA-256 of the secret or OPERATOR; empty without a key. connection: None
     in a batch. started, deadline: loop time in seconds; until the deadline the call may wait for a leader.
     read_index: of the state that the call was judged by at this node, 0 when there was none. waited: on purpose, for
-    something to happen.
+    something to happen. request: what aiohttp made of it, for those who answer in a stream; None in a batch.
     """
 
     __slots__ = (
@@ -39,6 +41,7 @@ class Call:
         "path",
         "query",
         "read_index",
+        "request",
         "space",
         "started",
         "values",
@@ -68,6 +71,7 @@ class Call:
         self.actor = b""
         self.space = ""
         self.read_index = 0
+        self.request: web.BaseRequest | None = None
         self.values: list[str] = []
         self.invalid: Refused | None = None
         self.waited = False

@@ -66,6 +66,7 @@ class Front:
             started,
             started + HOLD_SECONDS,
         )
+        call.request = request
         keep_alive = request.keep_alive and request.version > HttpVersion10 and not self.draining
         endpoint = self._find(call)
         code = ""

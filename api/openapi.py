@@ -20,7 +20,7 @@ from api.queries import QueryEndpoint
 from api.requests import OperationDoor
 from api.respond import JSON
 from api.router import fields_of
-from api.schemas import Schemas
+from api.schemas import Described, Schemas
 from api.yaml_text import yaml_text
 from statemachine import errors
 from statemachine.declare import Access, Operation, Query
@@ -104,15 +104,12 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             if endpoint.door.body is not None:
                 described |= _body(endpoint.door.body, query, schemas)
             else:
-                in_path = set(fields_of(endpoint.template))
-                parameters += [
-                    _parameter("query", name, field.schema, required=field.required)
-                    for name, field in found.items()
-                    if name not in in_path
-                ]
+                parameters += _query(found, fields_of(endpoint.template))
             answer, codes, created = schemas.answer(query.answer), query.errors, "200"
         case OwnEndpoint():
             described |= _words(endpoint.doc)
+            if endpoint.query is not None:
+                parameters += _query(schemas.fields(endpoint.query, "query"), ())
             if endpoint.request is not None:
                 schema = schemas.answer(endpoint.request)
                 described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
@@ -144,6 +141,11 @@ def _words(doc: str) -> dict[str, str]:
 
 def _parameter(place: str, name: str, schema: dict[str, Any], required: bool = False) -> dict[str, Any]:
     return {"name": name, "in": place, "required": required or place == "path", "schema": schema}
+
+
+def _query(fields: dict[str, Described], in_path: Iterable[str]) -> list[dict[str, Any]]:
+    left = {name: field for name, field in fields.items() if name not in in_path}
+    return [_parameter("query", name, field.schema, required=field.required) for name, field in left.items()]
 
 
 def _bounds(parameters: list[dict[str, Any]], fields: dict[str, Any]) -> None:

@@ -77,6 +77,8 @@ class Writes:
         than it means to. It knows once it has applied the refusal, and then a request that has time left is made anew.
         """
         replica = self.replica
+        if not replica.metrics.is_leader:
+            self.measures.forwarded += 1
         expires_ms = max(replica.lease_now_ms(), replica.machine.lease_now_ms) + OPERATION_MS
         data = encode_operation(declared.name, call.space, call.actor, expires_ms, idempotency, arguments)
         try:

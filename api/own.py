@@ -12,13 +12,15 @@ from api.endpoint import Result
 from api.respond import JSON
 from statemachine.declare import Access
 from statemachine.errors import ErrorCode
+from statemachine.types import Request
 
 
 @dataclass(frozen=True, slots=True)
 class OwnEndpoint:
     """respond: gives the result, and judges the caller itself where access names a key.
 
-    request, response: types of the bodies for the schema, None for none or no JSON. errors: beyond what any call may
+    request, response: types of the bodies for the schema, None for none or no JSON. query: the request whose fields are
+    its parameters. errors: beyond what any call may
     be refused with.
     """
 
@@ -29,6 +31,7 @@ class OwnEndpoint:
     doc: str
     respond: Callable[[Call], Awaitable[Result]]
     request: type[msgspec.Struct] | None = None
+    query: type[Request] | None = None
     response: type[msgspec.Struct] | None = None
     content_type: str = JSON
     errors: tuple[ErrorCode, ...] = ()

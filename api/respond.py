@@ -62,7 +62,6 @@ class Responder:
         self._time = asyncio.get_running_loop().time
         self._fresh_until = 0.0
         self._tail = ""
-        self.leads = False  # this node, as of the last look
 
     def render(
         self,
@@ -106,9 +105,12 @@ class Responder:
             extra = f"Allow: {', '.join(refused.details['allow'])}\r\n"
         return self.render(request_id, refusal(refused, index, 0), extra=extra, **options)
 
+    def leader_url(self) -> str | None:
+        """Of the node that leads, as of now."""
+        return self._replica.status().leader_url
+
     def _look(self) -> None:
         status = self._replica.status()
-        self.leads = status.leader_id == status.node_id
         leader = f"X-Raft-Leader: {status.leader_url}\r\n" if status.leader_url else ""
         self._tail = f"{leader}Date: {formatdate(usegmt=True)}\r\n"
         self._fresh_until = self._time() + _REFRESH_SECONDS
