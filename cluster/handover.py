@@ -43,8 +43,11 @@ class Handover:
 
         on_end: then called once, with whether leadership was given up.
         """
-        recent = self._replication.answered_since(now - self._longest_s)
-        candidates = [(self._replication.progress[node].match_index, node) for node in recent]
+        candidates = [
+            (self._replication.progress[node].match_index, node)
+            for node in self._replication.answered_since(now - self._longest_s)
+            if self._engine.is_connected(node)
+        ]
         if not self._engine.is_leader or not candidates or self._target is not None:
             return False
         self._target = max(candidates)[1]
@@ -64,9 +67,10 @@ class Handover:
             self._outbox.put(target, Transfer(engine.term, self._rng.getrandbits(62) | 1, engine.last_index))
 
     def tick(self, now: float) -> None:
-        """Undo a handover that takes too long."""
-        if self._target is not None and now >= self._ends_at:
-            log.warning("%s did not take over: leading on", self._target)
+        """Undo a handover that takes too long, or whose target is gone."""
+        target = self._target
+        if target is not None and (now >= self._ends_at or not self._engine.is_connected(target)):
+            log.warning("%s did not take over: leading on", target)
             self._intake.paused = False
             self._end(False)
 

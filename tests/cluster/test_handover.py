@@ -95,3 +95,17 @@ def test_there_is_nobody_to_hand_over_to() -> None:
         assert not node.core.handover.begin(node.loop.now, lambda _: None)
 
     alone(scenario)
+
+
+def test_a_target_that_is_gone_is_not_waited_for() -> None:
+    async def scenario(node: LoneNode) -> None:
+        await node.lead()
+        ended: list[bool] = []
+        assert node.core.handover.begin(node.loop.now, ended.append)
+        node.transport.disconnect("n2")
+        await asyncio.sleep(0.06)
+        assert ended == [False]
+        assert not node.core.intake.paused
+        assert not node.core.handover.begin(node.loop.now, ended.append)
+
+    alone(scenario)
