@@ -91,7 +91,7 @@ class Specimen:
         self.prefix = PREFIXES[declared.access].replace("{spaceId}", space)
         self.fields = fields(declared)
         self.in_path = fields_of(declared.path)
-        self.takes_body = isinstance(declared, Operation)
+        self.takes_body = declared.method != "GET"
 
     def path(self, **values: str) -> str:
         path = self.prefix + self.declared.path
