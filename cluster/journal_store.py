@@ -43,7 +43,7 @@ AFTER_COMMIT = failpoints.declare("journal.after_commit", "a transaction is dura
 
 # Address space, not disk: the file grows with its content. 32-bit machines have not more to give.
 MAP_SIZE_BYTES = 64 << 30 if sys.maxsize > 2**32 else 1 << 30
-SWEEP_RECORDS = 2_000  # leftovers deleted a commit, about 1 ms
+SWEEP_RECORDS = 500  # leftovers deleted a commit: a few milliseconds, and far more than a commit adds
 DATA_FILE = "data.mdb"
 
 _FLAGS = {"sync": True, "metasync": True, "writemap": False, "map_async": False, "lock": True, "readonly": False}

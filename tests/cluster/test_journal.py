@@ -388,6 +388,36 @@ def test_killed_around_a_commit_it_has_all_or_nothing_of_it(
     again.close()
 
 
+FULL = """
+import resource, signal, sys
+from cluster.journal import Journal, JournalError
+journal = Journal(sys.argv[1])
+journal.setCurrentTerm(2, None)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+while True:
+    journal.add(b"x" * 5000, journal.last_index + 1, 2)
+    try:
+        journal.sync()
+    except JournalError as error:
+        print(error)
+        break
+    print(journal.last_index, flush=True)
+"""
+
+
+def test_a_disk_that_takes_no_more_keeps_what_it_has(journal: Journal, path: str) -> None:
+    journal.close()
+    run = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True)
+    *acknowledged, error = run.stdout.splitlines()
+    assert "could not be written" in error
+    assert "Free space on the disk or replace it" in error
+    assert len(acknowledged) > 20
+    again = Journal(path)
+    assert again.last_index == int(acknowledged[-1])
+    again.close()
+
+
 def test_a_hanging_disk_hangs_the_sync_and_nothing_is_durable(journal: Journal, path: str) -> None:
     journal.close()
     with pytest.raises(subprocess.TimeoutExpired) as hung:
