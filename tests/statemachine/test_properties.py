@@ -35,7 +35,7 @@ CALLS = [
     name
     for name, declared in sorted(OPERATIONS.items())
     if name != "cluster.genesis"
-    for _ in range(1 if declared.access is Access.OPERATOR else OFTEN)
+    for _ in range(1 if declared.access is Access.OPERATOR else 3 * OFTEN if name.endswith(".acquire") else OFTEN)
 ]
 TAKES = {declared.wait.take for declared in OPERATIONS.values() if declared.wait is not None}
 RARE = {"scopes.cancel", "scopes.complete", "spaces.delete", "spaces.change", "spaces.revoke-key", "keys.revoke"}
@@ -151,8 +151,10 @@ class Chaos:
 
     def _remember(self, said: dict[str, Any], result: Result) -> None:
         body = result.body or {}
-        if result.status == 202:
+        if result.status == 202 and result.name not in TAKES:
             self._waiting.append(result)
+        if not result.name.endswith(".renew"):
+            said = {name: value for name, value in said.items() if name != "token"}  # handed back
         self._memory.append({**said, **body})
         for value in body.values():
             if isinstance(value, list):
