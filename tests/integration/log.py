@@ -7,7 +7,7 @@ reply named, with the outcome that the reply told; a request without an idempote
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster.engine import ENTRY
 from cluster.journal import Journal, LogEntry
@@ -41,13 +41,22 @@ def logs_agree(cluster: Cluster) -> list[LogEntry]:
     return logs[-1]
 
 
+class Decided(NamedTuple):
+    """One operation of the log: what was asked, and what it came to."""
+
+    name: str
+    arguments: dict[str, Any]
+    status: int
+    body: dict[str, Any]
+    replayed: bool
+
+
 class Replay:
     """A log run through a fresh machine."""
 
     def __init__(self, log: Iterable[LogEntry]) -> None:
         self.machine = Machine()
-        # (index, position) → what was asked, and what it came to.
-        self.decided: dict[tuple[int, int], tuple[str, dict[str, Any], int, dict[str, Any]]] = {}
+        self.decided: dict[tuple[int, int], Decided] = {}  # by index and position
         self.keys: Counter[str] = Counter()  # successes by idempotency key, replays not counted
         for command, index, _ in log:
             if command[0] != ENTRY:
@@ -57,7 +66,9 @@ class Replay:
             for position, (data, outcome) in enumerate(zip(entry.operations, applied.outcomes, strict=True)):
                 asked = decode_operation(data)
                 body = json.loads(outcome.body) if outcome.body else {}
-                self.decided[index, position] = (asked.name, json.loads(asked.arguments), outcome.status, body)
+                self.decided[index, position] = Decided(
+                    asked.name, json.loads(asked.arguments), outcome.status, body, outcome.replayed
+                )
                 # What is repeatable by nature keeps no record, nor does an acquire that got nothing.
                 kept = not OPERATIONS[asked.name].repeatable and body.get("state", "ACQUIRED") == "ACQUIRED"
                 if asked.idempotency is not None and kept and outcome.status < 300 and not outcome.replayed:
@@ -68,21 +79,21 @@ class Replay:
         for one in requests:
             if one.method != "POST" or not one.status or one.status == 503:
                 continue
-            _, _, status, body = self.decided[one.index, one.position]
-            assert status == one.status, (one, status, body)
+            decided = self.decided[one.index, one.position]
+            assert decided.status == one.status, (one, decided)
             if one.succeeded:
-                assert body == one.reply, (one, body)
+                assert decided.body == one.reply, (one, decided)
             else:
-                assert body["error"]["code"] == one.code, (one, body)
+                assert decided.body["error"]["code"] == one.code, (one, decided)
 
     def holds_nothing_twice(self, requests: Iterable[Request]) -> None:
         """A keyed request succeeded once; a scope without a key was made at most once, and not after a 503."""
         twice = {key: count for key, count in self.keys.items() if count > 1}
         assert not twice, twice
         made = Counter(
-            arguments["name"]
-            for name, arguments, status, _ in self.decided.values()
-            if name == "scopes.create" and status < 300
+            decided.arguments["name"]
+            for decided in self.decided.values()
+            if decided.name == "scopes.create" and decided.status < 300 and not decided.replayed
         )
         for one in requests:
             if one.kind != "scope.create":
