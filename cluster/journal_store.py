@@ -106,11 +106,11 @@ class JournalStore:
     def _load(self) -> None:
         with self._env.begin() as transaction:
             records = {key: transaction.get(key) for key in (IDENTITY_KEY, STATE_KEY, GENESIS_KEY)}
-            self._entry_count = transaction.stat()["entries"] - sum(value is not None for value in records.values())
             cursor = transaction.cursor()
-            self._low = key_index(cursor.key()) if cursor.set_range(entry_key(0)) else 1
+            has_entries = cursor.set_range(entry_key(0))
+            self._low = key_index(cursor.key()) if has_entries else 1
         identity, state, genesis = records[IDENTITY_KEY], records[STATE_KEY], records[GENESIS_KEY]
-        if (identity is None) != (state is None) or (identity is None and self._entry_count):
+        if (identity is None) != (state is None) or (identity is None and has_entries):
             raise JournalError(f"the journal in {self.path} has lost its identity or state. {START_EMPTY}")
         self.identity = None if identity is None else decode_identity(identity)
         self.state = JournalState() if state is None else decode_state(state)
@@ -124,12 +124,10 @@ class JournalStore:
         try:
             with self._env.begin(buffers=True) as transaction:
                 cursor = transaction.cursor()
-                leftovers = 0
                 if cursor.set_range(entry_key(self._low)):
                     for key, record in cursor.iternext():
                         index = key_index(key)
                         if index < state.first_index:
-                            leftovers += 1
                             continue
                         if index != expected:
                             raise JournalError(f"the log has a gap: {index} follows {expected - 1}. {START_EMPTY}")
@@ -143,10 +141,10 @@ class JournalStore:
                         yield entry
         except lmdb.Error as error:
             raise self._unreadable(error) from error
-        if expected != state.last_index + 1 or self._entry_count != leftovers + expected - state.first_index:
+        if expected != state.last_index + 1:
             raise JournalError(
-                f"the log ends at {expected - 1} with {self._entry_count} records, but {state.first_index} to "
-                f"{state.last_index} were written. {START_EMPTY}"
+                f"the log ends at {expected - 1}, but {state.first_index} to {state.last_index} were written. "
+                f"{START_EMPTY}"
             )
 
     def read(self, index: int, count: int, max_bytes: int) -> list[LogEntry]:

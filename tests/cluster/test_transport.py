@@ -365,6 +365,22 @@ def test_a_wrong_hello_is_refused_with_a_reason(
 
 
 @both_loops
+def test_the_lesser_id_does_not_dial(loop: LoopFactory) -> None:
+    """Two that dialled each other would replace each other's connection for ever."""
+
+    async def work() -> None:
+        two = Member("n2", named(3))
+        await two.transport.start()
+        raw = await Raw.dial(two.transport._listen)
+        raw.say(hello_frame(info("n1")))
+        ((_, reason),) = await raw.frames_until_closed()
+        assert "n1 was not expected by n2, but n3" in reason
+        await two.transport.close()
+
+    run(loop, work())
+
+
+@both_loops
 def test_both_sides_log_why_they_do_not_fit(loop: LoopFactory, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         addresses = named(2)
@@ -617,16 +633,26 @@ def test_idle_connections_stay(loop: LoopFactory) -> None:
 
 @both_loops
 def test_a_loop_that_was_late_first_reads_what_has_arrived(loop: LoopFactory) -> None:
+    """Loops differ in whether timers or sockets come first after a long callback."""
+
     async def work(one: Member) -> None:
-        raw = await greeted(one)
-        raw.say({"type": "test"})
-        time.sleep(1.5)
-        await until(lambda: one.heard)
+        raws = [await greeted(one, name) for name in ("n2", "n3")]
+
+        def stall(*_: object) -> None:
+            for raw in raws:
+                os.write(raw.writer.get_extra_info("socket").fileno(), STILL_HERE)
+            time.sleep(1.5)
+
+        one.transport.setOnMessageReceivedCallback(stall)
+        raws[0].say({"type": "test"})
+        await until(lambda: one.turns)
         for _ in range(3):
             await asyncio.sleep(0.3)
-            raw.say(None)
-        assert one.events == ["+n2"]
-        raw.close()
+            for raw in raws:
+                raw.say(None)
+        assert one.events == ["+n2", "+n3"]
+        for raw in raws:
+            raw.close()
 
     alone(loop, work)
 
