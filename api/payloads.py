@@ -15,9 +15,17 @@ from statemachine.errors import VALIDATION_FAILED, Refused
 from statemachine.types import PAYLOAD_BYTES_MAX
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
-_ESCAPES = re.compile(rb'(?:\\["\\bfnrt])++|\\u[dD][89abAB]..\\u....|\\u....|\\/')
+_ESCAPES = re.compile(rb'(?:\\["\\bfnrt])++|(?:\\u[0-9a-fA-F]{4})++|\\/')
 _ESCAPED_BYTES_MAX = 6  # that an escape takes for each byte it stands for
-_SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}
+_SPELLED = {code: f"\\u{code:04x}" for code in range(0x20)} | {
+    0x08: "\\b",
+    0x09: "\\t",
+    0x0A: "\\n",
+    0x0C: "\\f",
+    0x0D: "\\r",
+    0x22: '\\"',
+    0x5C: "\\\\",
+}
 
 
 def compacted(field: str, text: bytes, bytes_max: int = PAYLOAD_BYTES_MAX) -> bytes:
@@ -57,14 +65,10 @@ def deeper_than(text: bytes, levels: int) -> bool:
 
 
 def _unescape(found: re.Match[bytes]) -> bytes:
-    escape = found.group()
-    if escape == b"\\/":
+    escapes = found.group()
+    if escapes == b"\\/":
         return b"/"
-    if escape[1:2] != b"u":
-        return escape
-    code = int(escape[2:6], 16)
-    if len(escape) > 6:
-        code = 0x10000 + ((code - 0xD800) << 10) + (int(escape[8:12], 16) - 0xDC00)
-    if code in _SHORT:
-        return _SHORT[code]
-    return b"\\u%04x" % code if code < 0x20 else chr(code).encode()
+    if escapes[1:2] != b"u":
+        return escapes
+    units = bytes.fromhex(escapes.replace(b"\\u", b"").decode("ascii"))
+    return units.decode("utf-16-be").translate(_SPELLED).encode()

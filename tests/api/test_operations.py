@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
 import pytest
 
-from api import in_flight, operations
+from api import operations
 from statemachine.entry import decode_operation
 from tests.api.served import Api, Reply, served
 
@@ -303,11 +303,3 @@ async def test_nobody_waits_in_a_batch(api: Api) -> None:
     (result,) = (await api.call("POST", "/batch", {"operations": [item]}))["results"]
     assert result["status"] == 400
     assert "waitMs" in result["body"]["error"]["message"]
-
-
-def test_in_flight_leaves_nothing_behind_after_a_failure() -> None:
-    all_ = in_flight.InFlight()
-    with all_.begin("s", "k") as running, suppress(RuntimeError):
-        assert all_.get("s", "k") is running
-        raise RuntimeError
-    assert all_.get("s", "k") is None
