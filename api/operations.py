@@ -86,7 +86,8 @@ class Writes:
         except OutcomeUnknown:
             if idempotency is None and not declared.repeatable and not safe:
                 raise NoAnswer from None
-            text = "the outcome is not known yet; repeat the request with the same idempotency key to settle it"
+            how = "as it is" if idempotency is None and not safe else "with the same idempotency key"
+            text = f"the outcome is not known yet; repeat the request {how} to settle it"
             return refusal(Refused(UNAVAILABLE, text), 0, 0), False
         return outcome, outcome.code == UNAVAILABLE.code and replica.machine.lease_now_ms > expires_ms
 

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from api.call import Call
-from api.endpoint import NoAnswer
+from api.endpoint import NoAnswer, Page, Result
 from api.failures import as_refused
 from api.gate import Gate
 from api.own import OwnEndpoint
@@ -59,10 +59,12 @@ class EventStream:
             errors=self._watch.errors,
         )
 
-    async def respond(self, call: Call) -> web.StreamResponse:
+    async def respond(self, call: Call) -> Result:
         request = await self._request(call)
         await self._replica.read(call.deadline)
         page = self._ask(call, request)
+        if call.method == "HEAD":
+            return Page(200, EVENT_STREAM, b"")
         assert call.request is not None
         assert call.connection is not None
         call.waited = True

@@ -100,6 +100,12 @@ async def test_what_is_wrong_is_told_before_it_begins(api: Api) -> None:
 
 
 @served
+async def test_head_is_no_stream(api: Api) -> None:
+    reply = await api.call("HEAD", "/watch/stream")
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "text/event-stream")
+
+
+@served
 async def test_a_key_that_is_revoked_ends_the_stream(api: Api) -> None:
     keys = (await api.operate("GET", f"/spaces/{api.space}/keys"))["keys"]
     async with Reader(api) as reader:
