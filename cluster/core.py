@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from cluster import frames
+from cluster.archive import Archive
 from cluster.clock import LeaseClock, WallClock
 from cluster.config import NodeConfig
 from cluster.digests import Digests
@@ -58,6 +59,7 @@ class Core:
         entropy: Callable[[], bytes],
         end: Fatal,
         subscribers: Sequence[Callable[[int, Applied], None]] = (),
+        archive: Archive | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._journal = journal
@@ -68,6 +70,7 @@ class Core:
         shortest_s, longest_s = (ms / 1000 for ms in config.election_timeout_ms)
         self._heartbeat_s = config.heartbeat_ms / 1000
         self._subscribers = subscribers
+        self._archive = archive
         self._joined_at_index: int | None = None  # what was committed when this node first heard a leader
         self._led_term = 0
         self._closed = False
@@ -225,6 +228,8 @@ class Core:
 
     def on_commit(self, index: int, term: int, command: bytes) -> None:
         """Apply one committed command; the engine calls this in log order."""
+        if self._archive is not None:
+            self._archive.add(index, term, command)
         kind = command[0]
         if kind == ENTRY:
             entry = decode_entry(memoryview(command)[1:])

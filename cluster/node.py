@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from cluster.archive import Archive
 from cluster.config import NodeConfig
 from cluster.core import Core
 from cluster.engine import Role
@@ -96,6 +97,7 @@ class Replica:
         self._subscribers: list[Callable[[int, Applied], None]] = []
         self._ground: Ground | None = None
         self._core: Core | None = None
+        self._archive: Archive | None = None
         self._begun = asyncio.Event()
 
     # ------------------------------------------------------------------ life
@@ -107,6 +109,8 @@ class Replica:
         waits. Raises what opening the data directory raises.
         """
         self._ground = ground = await self._open_ground(self.config)
+        if self.config.journal_archive is not None:
+            self._archive = Archive(self.config.journal_archive, self.node_id)
         self._core = core = Core(
             self.config,
             ground.journal,
@@ -120,6 +124,7 @@ class Replica:
             entropy=self._entropy,
             end=self._end,
             subscribers=self._subscribers,
+            archive=self._archive,
         )
         core.start()
         await ground.transport.start()
@@ -139,6 +144,8 @@ class Replica:
             core.close()
         if ground is not None:
             await ground.close()
+        if self._archive is not None:
+            self._archive.close()
 
     async def _hand_over(self, core: Core, ends_at: float) -> bool:
         """One attempt. Returns whether another one makes sense."""

@@ -245,11 +245,15 @@ def test_f6_one_voter_is_one_vote_and_an_unlisted_disk_none() -> None:
         await cluster.until(lambda: bool(election._attempt))
         for incarnation in (1001, 1001, 1001, 7, 8):
             election.on_pre_vote_answer("n2", PreVoteAnswer(1, election._attempt, True, incarnation), cluster.loop.now)
+        for unlisted in ("n3", "n4", "n5"):
+            election.on_pre_vote_answer(unlisted, PreVoteAnswer(1, election._attempt, True, 7), cluster.loop.now)
         assert engine.term == 1  # two of five is no majority
         election.on_pre_vote_answer("n3", PreVoteAnswer(1, election._attempt, True, 1002), cluster.loop.now)
         assert engine.term == 2
         for incarnation in (1001, 1001, 1001, 7, 8):
             election.on_vote("n2", Vote(2, True, incarnation, 0), cluster.loop.now)
+        for unlisted in ("n3", "n4", "n5"):
+            election.on_vote(unlisted, Vote(2, True, 7, 0), cluster.loop.now)
         node.core.kick()
         await asyncio.sleep(0.001)
         assert not engine.is_leader

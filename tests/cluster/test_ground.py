@@ -5,12 +5,15 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from cluster.archive import read_archive
 from cluster.bootstrap import bootstrap
 from cluster.config import NodeConfig
 from cluster.ground import open_ground
 from cluster.identity import DataDirectoryError
+from cluster.journal import Journal
 from cluster.node import Replica
 from cluster.ports import SystemClocks
 from tests.cluster.loops import LOOPS, LoopFactory, free_addresses, run, until
@@ -81,6 +84,21 @@ def test_three_nodes_write_and_read_through_each_other(loop_factory: LoopFactory
             await replica.stop(1.0)
 
     run(loop_factory, work())
+
+
+def test_an_archive_gets_what_is_in_the_log(tmp_path: Path) -> None:
+    async def work() -> None:
+        (config,) = configs(tmp_path, 1)
+        replica = Replica(msgspec.structs.replace(config, journal_archive=tmp_path / "archive"))
+        await begin([replica])
+        for number in range(5):
+            await write(replica, b"w%d" % number)
+        await replica.stop(1.0)
+        journal = Journal(str(tmp_path / "n1" / "journal"))
+        assert list(read_archive(tmp_path / "archive" / "n1.log")) == journal.entries(1, 100)
+        journal.close()
+
+    run(asyncio.new_event_loop, work())
 
 
 def test_a_directory_has_one_node(tmp_path: Path) -> None:
