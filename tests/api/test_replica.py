@@ -1,4 +1,4 @@
-"""The front over the replica that serves: a real node with its journal on disk, bootstrapped, stopped, started again."""
+"""The front over the replica that serves: a real node with its journal on disk, stopped and started again."""
 
 from __future__ import annotations
 
