@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from operator import gt
 from typing import Any
 
 import msgspec
 
-from statemachine import audit, idempotency, membership, registry, spaces
+from statemachine import audit, idempotency, image_state, membership, registry, spaces
 from statemachine.authorize import identify, permit
 from statemachine.context import Context, View
 from statemachine.declare import OPERATIONS, QUERIES, WORK_OR_READ, Operation
@@ -24,6 +25,7 @@ from statemachine.errors import (
     VALIDATION_FAILED,
     Refused,
 )
+from statemachine.image_state import Frozen, Values
 from statemachine.keys import ApiKey
 from statemachine.store import DUE_KINDS, Store, Topic
 from statemachine.types import Answer
@@ -170,18 +172,21 @@ class Machine:
         if found is not None:
             return Outcome(200, "", _encode(found), context.index, context.position)
         permit(key, declared)
-        if not declared.urgent and command.actor != SYSTEM:
-            spaces.require_room(context)
-            if keyed is not None:
-                idempotency.make_room(context)
-                mark = len(self.store.changes)  # what made room is not what the operation changed
         request = self._decode(command)
+        new_work = not declared.urgent and command.actor != SYSTEM
+        full = spaces.full(context) if new_work else None
+        kept = None if full is None else spaces.kept(context)
         answer = declared.apply(context, request)
         if context.refused is not None:
             return refusal(context.refused, context.index, context.position)
         status = 204 if answer is None else 202 if context.waiting else 201 if context.created else 200
         body = b"" if answer is None else _encode(answer)
         if len(self.store.changes) > mark:
+            # Said last, for an ended run or a lost token matters more; and whoever learns of what exists adds nothing.
+            if full is not None and kept is not None and any(map(gt, spaces.kept(context), kept)):
+                raise full
+            if new_work and context.keyed is not None and answer is not None:
+                idempotency.make_room(context)
             if declared.audited:
                 audit.record(context, declared, None if key is None else key.id, request, body)
             if context.keyed is not None and answer is not None:
@@ -231,6 +236,38 @@ class Machine:
             table, due = DUE_KINDS[kind]
             left = self.store.rows(table).get(key)  # another item may have changed or removed it meanwhile
             items.set(kind, key, None if left is None else due.at(left))
+
+    # ------------------------------------------------------------------ images
+
+    def freeze(self) -> Frozen:
+        """The machine as it is, for an image: its values, and the records changed since the last call. O(1).
+
+        Only between two entries. Changes are noted from the first call on, so that a machine of which nobody takes
+        images keeps none.
+        """
+        level = self.feature_level
+        values = Values(
+            image_state.format_of(level),
+            level,
+            self.cluster_id,
+            self.index,
+            self.lease_now_ms,
+            self.wall_now_ms,
+            self.chain,
+        )
+        return Frozen(values, self.store.take_dirty())
+
+    def restore(self, values: Values, store: Store) -> Store:
+        """Become the machine that an image was taken of. Returns the store that was in place before.
+
+        values: as `image_state.check_values` approves them. store: loaded from the records of the same image.
+        """
+        assert not self.store.changes, "an entry is being applied"
+        before, self.store = self.store, store
+        self.index = values.index
+        self.lease_now_ms, self.wall_now_ms = values.lease_now_ms, values.wall_now_ms
+        self.chain = values.chain
+        return before
 
     # ------------------------------------------------------------------ reading
 

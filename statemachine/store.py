@@ -75,6 +75,7 @@ class Usage:
 
 Change: TypeAlias = tuple["Rows[Any]", Any, Any, Any]  # rows, key, old record, new record
 Charge: TypeAlias = tuple[str, int]  # the space that pays for a record, its size in bytes
+Dirty: TypeAlias = dict[tuple[str, Any], Record | None]  # (table name, key) to the record as it is now, None for none
 
 
 class Rows(Generic[R]):
@@ -201,6 +202,8 @@ class Store:
     changes: list[Change] = field(default_factory=list)
     usage: dict[str, Usage] = field(default_factory=dict)
     due: dict[str, DueItems] = field(default_factory=lambda: {"lease": DueItems(), "wall": DueItems()})
+    # What was changed since it was last taken, for whoever writes images; None while nobody does.
+    dirty: Dirty | None = None
     _rows: dict[Table[Any], Rows[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -235,12 +238,25 @@ class Store:
     def settle(self) -> list[Topic]:
         """Forget the changes; returns the topics that they touched, for those who wait."""
         touched: dict[Topic, None] = {}
+        dirty = self.dirty
         for rows, key, old, new in self.changes:
-            topic = rows.table.topic
-            name = key if topic is None else topic(new if new is not None else old)
-            touched[(rows.table.name, name)] = None
+            table = rows.table
+            place = (table.name, key)
+            topic = table.topic
+            touched[place if topic is None else (table.name, topic(new if new is not None else old))] = None
+            if dirty is not None:
+                dirty[place] = new
         self.changes = []
         return list(touched)
+
+    def take_dirty(self) -> Dirty:
+        """Every record changed by an entry since the last call, in O(1); begins to note changes with the first call.
+
+        Only between two entries.
+        """
+        assert not self.changes, "an entry is being applied"
+        dirty, self.dirty = self.dirty or {}, {}
+        return dirty
 
     def dump(self) -> dict[str, dict[bytes, bytes]]:
         """Every record, encoded: table name to encoded key to encoded record, in key order."""
@@ -264,6 +280,7 @@ __all__ = [
     "DUE_KINDS",
     "TABLES",
     "Change",
+    "Dirty",
     "Due",
     "Ordered",
     "Rows",
