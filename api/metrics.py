@@ -11,7 +11,6 @@ from dataclasses import fields
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from api.call import Call
@@ -20,6 +19,8 @@ from api.measures import Measures
 from api.own import OwnEndpoint
 from api.replica import Replica
 from cluster.metrics import Histogram, Metrics
+
+TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 # Of the Raft core; everything else there is a counter.
 RAFT_GAUGES = {
@@ -111,7 +112,7 @@ class MetricsPage:
         )
 
     async def respond(self, _: Call) -> Page:
-        return Page(200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(self._registry))
+        return Page(200, TEXT_FORMAT, generate_latest(self._registry))
 
 
 def _raft(metrics: Metrics) -> Iterator[Metric]:
