@@ -52,7 +52,7 @@ class Duties:
 
     def turn(self, now: float) -> None:
         """Propose an empty entry if work is due and no other entry will do it."""
-        if self._intake.is_idle and self.due_at() <= now:
+        if self._intake.is_idle and not self._intake.paused and self.due_at() <= now:
             self._outstanding = True
             self._intake.append_empty()
 
