@@ -66,17 +66,24 @@ def find(view: View, space_id: str) -> Space:
 # ---------------------------------------------------------------------- the bound on what it keeps
 
 
-def require_room(view: View) -> None:
-    """Raises RESOURCE_EXHAUSTED when the space of the request keeps all that it may."""
+def full(view: View) -> Refused | None:
+    """The refusal of new work in the space of the request, None while it may keep more."""
     space = view.rows(SPACES).get(view.space)
     usage = view.store.usage.get(view.space)
     if space is None or usage is None:
-        return
+        return None
     settings = space.settings
     if usage.records >= settings.max_records:
-        raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_records} records")
+        return Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_records} records")
     if usage.bytes >= settings.max_bytes:
-        raise Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_bytes} bytes")
+        return Refused(RESOURCE_EXHAUSTED, f"the space holds its maximum of {settings.max_bytes} bytes")
+    return None
+
+
+def kept(view: View) -> tuple[int, int]:
+    """How many records and bytes the space of the request keeps."""
+    usage = view.store.usage.get(view.space, _NOTHING)
+    return usage.records, usage.bytes
 
 
 def note_usage(context: Context) -> None:
