@@ -73,13 +73,12 @@ def test_a_claim_renewed_by_its_client_is_kept(
         ]
 
         def more(number: int) -> None:
-            for program in programs:
-                wanted = len(program.seen()) + number
-                eventually(
-                    lambda program=program, wanted=wanted: program.program.alive and len(program.seen()) >= wanted,
-                    within_seconds=30,
-                    what=program.program.last_words,
-                )
+            wanted = {program: len(program.seen()) + number for program in programs}
+            eventually(
+                lambda: all(program.program.alive and len(program.seen()) >= wanted[program] for program in programs),
+                within_seconds=30,
+                what=lambda: "\n".join(program.program.last_words() for program in programs),
+            )
 
         more(20)
         leader.program.kill()

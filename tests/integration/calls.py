@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import select
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,34 @@ class Reply:
         return int(index), int(position or 0)
 
 
+class OpenConnection:
+    """A connection that is kept alive: what is sent on it lies in the node's socket, whether the node runs or not."""
+
+    def __init__(self, url: str, key: str, within_seconds: float = ANSWER_SECONDS) -> None:
+        """Connects, and has one request answered so that the node has taken the connection in."""
+        address = urlsplit(url)
+        self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=within_seconds)
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        self.send("GET", "/healthz")
+        assert self.answer().status == 200
+
+    def send(self, method: str, path: str, body: object = None) -> None:
+        self._connection.request(method, path, body=None if body is None else json.dumps(body), headers=self._headers)
+
+    def answer(self) -> Reply:
+        """The answer to what was sent. Raises one of NoAnswer."""
+        return _read(self._connection)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether something has come that was not read."""
+        readable, _, _ = select.select([self._connection.sock], [], [], 0)
+        return bool(readable)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 def call(
     url: str,
     method: str,
@@ -57,10 +86,14 @@ def call(
         headers["Idempotency-Key"] = idempotency_key
     try:
         connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
-        response = connection.getresponse()
-        text = response.read()
+        return _read(connection)
     finally:
         connection.close()
+
+
+def _read(connection: http.client.HTTPConnection) -> Reply:
+    response = connection.getresponse()
+    text = response.read()
     parsed = json.loads(text) if text else {}
     assert isinstance(parsed, dict), text
     return Reply(response.status, parsed, {name.lower(): value for name, value in response.getheaders()})
