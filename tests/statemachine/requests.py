@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -49,6 +50,10 @@ LETTERS = "aZ09_-/.:%+ \n\t\"\\'äß😀\u202e\ufeff\x01"
 OFFSETS_MS = [-(10**12), -1, 0, 1, 5_000, 3_600_000, 10**10]  # of times, from now
 
 
+fields_of = cache(msgspec.structs.fields)
+type_info_of = cache(msgspec.inspect.type_info)
+
+
 class Asking:
     """Makes the arguments of calls.
 
@@ -69,7 +74,7 @@ class Asking:
             return random.choice(BROKEN)
         remembered = self._fitting(declared)
         found: dict[str, Any] = {}
-        for field in msgspec.structs.fields(declared.request):
+        for field in fields_of(declared.request):
             if field.required or field.name in by_node or random.randrange(2):
                 found[field.encode_name] = self._value(field, remembered)
         if found and not random.randrange(25):
@@ -88,7 +93,7 @@ class Asking:
         random = self._random
         if not random.randrange(6):
             return random.choice(self._memory)
-        needed = {field.encode_name for field in msgspec.structs.fields(declared.request) if field.required}
+        needed = {field.encode_name for field in fields_of(declared.request) if field.required}
         family = declared.name.partition(".")[0]
         fitting = [said for said in self._memory[-60:] if needed & IDENTIFYING <= said.keys()]
         own = [said for said in fitting if said.get("$family") == family]
@@ -108,7 +113,7 @@ class Asking:
             return random.choice(known[-4:])
         if name in SMALL and random.randrange(20):
             return random.choice(SMALL[name])
-        return self._of_type(msgspec.inspect.type_info(field.type))
+        return self._of_type(type_info_of(field.type))
 
     def _known(self, name: str) -> list[Any]:
         if name == "cursor":
@@ -151,6 +156,6 @@ class Asking:
             case msgspec.inspect.DictType():
                 return {"n1": self._of_type(info.value_type)}
             case msgspec.inspect.StructType():
-                fields = msgspec.structs.fields(info.cls)
+                fields = fields_of(info.cls)
                 return {field.encode_name: self._value(field, {}) for field in fields if random.randrange(2)}
         raise AssertionError(f"no value is known for {info}")
