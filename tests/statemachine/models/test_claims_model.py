@@ -20,6 +20,8 @@ HOLD_MAX_MS = 40_000
 TAKE_MS = 5_000
 FORGET_MS = 300_000
 KEYS = ("a", "b/ü")
+NAMES = st.sampled_from(("a", "a", "a", "b/ü"))
+RUNS = st.sampled_from((0, 0, 0, 1))
 HOLDERS = ("ann", "bob")
 SECONDS = st.sampled_from([1, 5, 30])
 STEPS_MS = st.sampled_from([0, 1, 999, 1_000, 4_999, 5_000, 12_000, 30_000, 299_999, 300_000])
@@ -148,7 +150,7 @@ class ClaimsModel(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ acquiring
 
-    @rule(number=st.integers(0, 1), name=st.sampled_from(KEYS), holder=st.sampled_from(HOLDERS), seconds=SECONDS)
+    @rule(number=RUNS, name=NAMES, holder=st.sampled_from(HOLDERS), seconds=SECONDS)
     def acquire(self, number: int, name: str, holder: str, seconds: int) -> None:
         self.tick()
         run_id, run = self.run(number)
@@ -175,8 +177,8 @@ class ClaimsModel(RuleBasedStateMachine):
         assert result["token"] == owner.token
 
     @rule(
-        number=st.integers(0, 1),
-        name=st.sampled_from(KEYS),
+        number=RUNS,
+        name=NAMES,
         holder=st.sampled_from(HOLDERS),
         seconds=SECONDS,
         wait_ms=st.sampled_from([1, 6_000, 30_000]),
@@ -203,8 +205,22 @@ class ClaimsModel(RuleBasedStateMachine):
         else:
             self.granted(result, run_id, name, self.own(run_id, name, holder, None, seconds, seconds * 1000, None))
 
+    @precondition(lambda self: self.unfetched())
+    @rule(leave=st.sampled_from((False, False, True)))
+    def resume_the_next(self, leave: bool) -> None:
+        owner = self.unfetched()[0]
+        (which,) = (place for place, (_, _, wait) in enumerate(self.waits) if wait["waiterId"] == owner.waiter)
+        self.resume(which, leave)
+
+    def unfetched(self) -> list[Owner]:
+        owners = [key.owner for run in self.runs.values() for key in run.keys.values() if key.owner is not None]
+        return [owner for owner in owners if owner.token is None]
+
     @precondition(lambda self: self.waits)
     @rule(which=st.integers(0, 50), leave=st.booleans())
+    def resume_any(self, which: int, leave: bool) -> None:
+        self.resume(which, leave)
+
     def resume(self, which: int, leave: bool) -> None:
         self.tick()
         run_id, name, waiting = self.waits[which % len(self.waits)]
@@ -274,7 +290,7 @@ class ClaimsModel(RuleBasedStateMachine):
         else:
             assert result.code == "STALE_CLAIM"
 
-    @rule(number=st.integers(0, 1), name=st.sampled_from(KEYS), generation=st.none() | st.integers(1, 3))
+    @rule(number=RUNS, name=NAMES, generation=st.none() | st.integers(1, 3))
     def revoke(self, number: int, name: str, generation: int | None) -> None:
         self.tick()
         run_id, run = self.run(number)
@@ -291,13 +307,21 @@ class ClaimsModel(RuleBasedStateMachine):
     # ------------------------------------------------------------------ time and runs
 
     @rule(lease_ms=STEPS_MS, wall_ms=STEPS_MS)
+    def let_time_pass(self, lease_ms: int, wall_ms: int) -> None:
+        self.wait(lease_ms, wall_ms)
+
     def wait(self, lease_ms: int, wall_ms: int) -> None:
         self.driver.lease_ms += lease_ms
         self.driver.wall_ms += wall_ms
         self.tick()
         self.driver.apply()
 
-    @rule(number=st.integers(0, 1), sure=st.integers(0, 5))
+    @rule()
+    def wait_until_keys_are_forgotten(self) -> None:
+        for _ in range(2):
+            self.wait(FORGET_MS, 0)
+
+    @rule(number=RUNS, sure=st.integers(0, 9))
     def cancel(self, number: int, sure: int) -> None:
         if sure:
             return
@@ -346,5 +370,5 @@ class ClaimsModel(RuleBasedStateMachine):
             assert row["leaseExpiresAt"] == self.until_text(owner.until_ms)
 
 
-ClaimsModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+ClaimsModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestClaims = ClaimsModel.TestCase
