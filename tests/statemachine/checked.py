@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from statemachine.declare import OPERATIONS
 from statemachine.entry import Command, decode_operation
+from statemachine.errors import Refused
 from statemachine.events import EVENTS
 from statemachine.machine import Machine, Outcome
 from tests.statemachine.conformance import conforms
@@ -25,8 +28,11 @@ class CheckedMachine(Machine):
     def _run(self, index: int, position: int, data: bytes, entropy: bytes) -> Outcome:
         mark = len(self.store.changes)
         before = snapshot(self.store) if self.checked else None
-        outcome = super()._run(index, position, data, entropy)
         command = decode_operation(data)
+        found = self._found(command)
+        outcome = super()._run(index, position, data, entropy)
+        if found is not None and not outcome.code and not outcome.replayed:
+            assert (outcome.status, outcome.body) == (200, found), "a look-up and the operation say different things"
         if (outcome.code and not _leaves(command)) or outcome.replayed:
             assert len(self.store.changes) == mark, f"{outcome.code} left changes: {self.store.changes[mark:]}"
             if before is not None:
@@ -34,6 +40,18 @@ class CheckedMachine(Machine):
         events = [new.type for rows, _, _, new in self.store.changes[mark:] if rows.table is EVENTS and new is not None]
         conforms(OPERATIONS[command.name], outcome, events)
         return outcome
+
+    def _found(self, command: Command) -> bytes | None:
+        """What a node answers without proposing anything."""
+        declared = OPERATIONS.get(command.name)
+        if declared is None or declared.lookup is None:
+            return None
+        try:
+            request = msgspec.json.decode(command.arguments, type=declared.request)
+            found = self.look_up(command.name, request, command.space, command.actor)
+        except (Refused, msgspec.ValidationError, msgspec.DecodeError):
+            return None
+        return None if found is None else msgspec.json.encode(found)
 
     def reloaded(self) -> CheckedMachine:
         """A machine of the same state that has only seen its dump."""

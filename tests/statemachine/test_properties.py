@@ -23,6 +23,7 @@ from statemachine.events import EVENTS
 from statemachine.types import time_text
 from tests.statemachine.driver import Driver, Result
 from tests.statemachine.faults import FaultyDriver
+from tests.statemachine.polls import Polls
 from tests.statemachine.requests import Asking
 from tests.statemachine.shrink import shrunk
 from tests.statemachine.state import counted, derived, differences, overdue, rebuilt
@@ -49,6 +50,7 @@ class Chaos:
         self.driver = driver = make(reload_every=random.randint(1, 4))
         self._memory: list[dict[str, Any]] = []
         self._waiting: list[Result] = []
+        self._polls = Polls()
         self._asking = Asking(random, self._memory, lambda offset_ms: time_text(max(0, driver.wall_ms + offset_ms)))
         self._spaces = [driver.space, driver.new_space("other"), "spc_unheard"]
         self._actors = [
@@ -66,7 +68,9 @@ class Chaos:
         driver = self.driver
         self._pass_time()
         calls = [self._operation() for _ in range(self._random.randrange(4))]
+        self._polls.before(driver.first)
         results = driver.apply([operation for _, operation in calls])
+        self._polls.after(driver.first, driver.applied.touched)
         for (said, _), result in zip(calls, results, strict=True):
             assert result.code != "INTERNAL"
             if not result.code:
@@ -83,9 +87,11 @@ class Chaos:
         assert not TOKEN.search(json.dumps(result.body)), result.body
         if not result.code:
             self._remember({}, result)
+            self._polls.asked(self.driver.first, name, raw, self.driver.space if space is None else space, actor)
 
     def settle(self) -> None:
         """What is due by now is worked off, and then nothing is left that records say is due."""
+        self._polls.clear()
         self.driver.settle_due()
         machine = self.driver.first
         assert not overdue(machine.store, "lease", min(machine.lease_now_ms, self.driver.lease_ms))
