@@ -19,6 +19,7 @@ from cluster.failpoints import Failpoints
 from cluster.journal_records import (
     ENTRY_COMMAND,
     FORMAT,
+    InstallMark,
     JournalError,
     JournalIdentity,
     JournalState,
@@ -27,7 +28,7 @@ from cluster.journal_records import (
 from cluster.journal_store import MAP_SIZE_BYTES, JournalStore
 from cluster.journal_window import Window
 
-__all__ = ["ENTRY_COMMAND", "FORMAT", "Journal", "JournalError", "JournalIdentity", "LogEntry"]
+__all__ = ["ENTRY_COMMAND", "FORMAT", "InstallMark", "Journal", "JournalError", "JournalIdentity", "LogEntry"]
 
 WINDOW_BYTES = 32 << 20
 _NO_BOUND = 1 << 62
@@ -63,6 +64,7 @@ class Journal(RaftJournal):  # type: ignore[misc]
             if self._store.identity is None:
                 raise JournalError(f"the journal in {path} was never begun: bootstrap the cluster first.")
             self._identity = self._store.identity
+            self._mark = self._store.mark
             state = self._store.state
             self._term, self._vote, self._commit_index = state.term, state.vote, state.commit_index
             self._first, self._last = state.first_index, state.last_index
@@ -116,6 +118,11 @@ class Journal(RaftJournal):  # type: ignore[misc]
     def genesis(self) -> bytes | None:
         """The encoded entry 1 of the cluster, kept also after the log's head was removed."""
         return self._store.genesis
+
+    @property
+    def mark(self) -> InstallMark | None:
+        """The install that is under way, if any."""
+        return self._mark
 
     @property
     def dirty(self) -> bool:
@@ -295,6 +302,13 @@ class Journal(RaftJournal):  # type: ignore[misc]
         self._check()
         self._commit_index = raftCommitIndex
 
+    def set_mark(self, mark: InstallMark | None) -> None:
+        """Note that an install is under way, or (None) that none is."""
+        self._check()
+        if mark != self._mark:
+            self._mark = mark
+            self._dirty = True
+
     def sync(self) -> None:
         """Make every change so far durable: one transaction, one sync. Does nothing when there is none.
 
@@ -308,7 +322,7 @@ class Journal(RaftJournal):  # type: ignore[misc]
         start = max(self._written + 1, self._first)
         entries = self._window.between(start, self._last + 1) if self._last >= start else []
         try:
-            self._store.commit(state, entries)
+            self._store.commit(state, entries, mark=self._mark)
         except BaseException as error:
             self._failure = JournalError(f"{self._cause(error)} Nothing was acknowledged that is not on disk.")
             raise self._failure from error

@@ -22,6 +22,7 @@ LogEntry = tuple[bytes, int, int]  # command, index, term; the order is PySyncOb
 IDENTITY_KEY = b"\x00identity"
 STATE_KEY = b"\x00state"
 GENESIS_KEY = b"\x00genesis"
+MARK_KEY = b"\x00install"
 _ENTRY_PREFIX = b"e"  # above the others, so that new entries are always appended at the end of the tree
 
 _MAGIC = b"runstate journal\n"
@@ -69,9 +70,24 @@ class JournalState(msgspec.Struct, frozen=True, array_like=True):
     last_term: int = 0
 
 
-_Meta = TypeVar("_Meta", JournalIdentity, JournalState)
+class InstallMark(msgspec.Struct, frozen=True, array_like=True):
+    """An image from the leader is being installed: which one, and what the log begins with once it is.
+
+    index, term, command: the entry that the image ends with. content: the content digest of the image. folder: the
+    name of the directory that it is put into.
+    """
+
+    index: int
+    term: int
+    command: bytes
+    content: bytes
+    folder: str
+
+
+_Meta = TypeVar("_Meta", JournalIdentity, JournalState, InstallMark)
 _identity_decoder = msgspec.msgpack.Decoder(JournalIdentity)
 _state_decoder = msgspec.msgpack.Decoder(JournalState)
+_mark_decoder = msgspec.msgpack.Decoder(InstallMark)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -140,6 +156,14 @@ def encode_state(state: JournalState) -> bytes:
 
 def decode_state(record: bytes) -> JournalState:
     return _decode(_unseal(record, "state"), _state_decoder, "state")
+
+
+def encode_mark(mark: InstallMark) -> bytes:
+    return _seal(_encode(mark))
+
+
+def decode_mark(record: bytes) -> InstallMark:
+    return _decode(_unseal(record, "install mark"), _mark_decoder, "install mark")
 
 
 def _decode(content: bytes, decoder: "msgspec.msgpack.Decoder[_Meta]", what: str) -> _Meta:

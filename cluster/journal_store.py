@@ -20,18 +20,22 @@ from cluster.journal_records import (
     GENESIS_KEY,
     HEADER_BYTES,
     IDENTITY_KEY,
+    MARK_KEY,
     START_EMPTY,
     STATE_KEY,
+    InstallMark,
     JournalError,
     JournalIdentity,
     JournalState,
     LogEntry,
     decode_genesis,
     decode_identity,
+    decode_mark,
     decode_record,
     decode_state,
     encode_genesis,
     encode_identity,
+    encode_mark,
     encode_record,
     encode_state,
     entry_key,
@@ -105,16 +109,18 @@ class JournalStore:
 
     def _load(self) -> None:
         with self._env.begin() as transaction:
-            records = {key: transaction.get(key) for key in (IDENTITY_KEY, STATE_KEY, GENESIS_KEY)}
+            records = {key: transaction.get(key) for key in (IDENTITY_KEY, STATE_KEY, GENESIS_KEY, MARK_KEY)}
             cursor = transaction.cursor()
             has_entries = cursor.set_range(entry_key(0))
             self._low = key_index(cursor.key()) if has_entries else 1
         identity, state, genesis = records[IDENTITY_KEY], records[STATE_KEY], records[GENESIS_KEY]
+        mark = records[MARK_KEY]
         if (identity is None) != (state is None) or (identity is None and has_entries):
             raise JournalError(f"the journal in {self.path} has lost its identity or state. {START_EMPTY}")
         self.identity = None if identity is None else decode_identity(identity)
         self.state = JournalState() if state is None else decode_state(state)
         self.genesis = None if genesis is None else decode_genesis(genesis)
+        self.mark = None if mark is None else decode_mark(mark)
         self._owner = 0 if self.identity is None else self.identity.owner
 
     def scan(self) -> Iterator[LogEntry]:
@@ -173,10 +179,11 @@ class JournalStore:
         state: JournalState,
         entries: Sequence[LogEntry],
         *,
+        mark: InstallMark | None = None,
         identity: JournalIdentity | None = None,
         genesis: bytes | None = None,
     ) -> None:
-        """Write one transaction and sync it: the new state, with `entries` as the end of the log.
+        """Write one transaction and sync it: the new state and mark, with `entries` as the end of the log.
 
         entries: state.last_index is the last of them; what the file has from the first of them on is replaced.
         Without any, what the file has above state.last_index is removed.
@@ -197,8 +204,12 @@ class JournalStore:
                 transaction.put(IDENTITY_KEY, encode_identity(identity))
             if genesis is not None:
                 transaction.put(GENESIS_KEY, encode_genesis(genesis))
+            if mark is None and self.mark is not None:
+                transaction.delete(MARK_KEY)
+            elif mark is not None and mark != self.mark:
+                transaction.put(MARK_KEY, encode_mark(mark))
             transaction.put(STATE_KEY, encode_state(state))
-        self._low, self._owner, self.state = low, owner, state
+        self._low, self._owner, self.state, self.mark = low, owner, state, mark
         self.identity = identity or self.identity
         self.genesis = genesis or self.genesis
         self._points.reach(AFTER_COMMIT)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cluster.journal import GENESIS_TERM, Journal, JournalError, JournalIdentity, LogEntry
+from cluster.journal import GENESIS_TERM, InstallMark, Journal, JournalError, JournalIdentity, LogEntry
 from cluster.journal_store import AFTER_COMMIT, BEFORE_COMMIT, MAP_SIZE_BYTES, SWEEP_RECORDS
 
 IDENTITY = JournalIdentity("cluster-a", "n1", 4711)
@@ -152,6 +152,49 @@ def test_a_cleared_log_begins_anywhere(journal: Journal) -> None:
     assert (len(empty), empty.first_index, empty.last_index) == (0, 1, 0)
     assert empty.identity == IDENTITY
     empty.close()
+
+
+MARK = InstallMark(900, 2, b"\x20last", b"c" * 16, "image-7")
+
+
+def test_an_install_is_marked_by_a_transaction_and_ended_by_one_with_the_log_that_follows_it(journal: Journal) -> None:
+    assert journal.mark is None
+    _fill(journal, 20)
+    journal.set_mark(MARK)
+    assert journal.dirty
+    journal.sync()
+    journal.set_mark(MARK)
+    assert not journal.dirty
+    again = _reopened(journal)
+    assert again.mark == MARK
+    assert again.last_index == 20
+    again.clear()
+    again.add(MARK.command, MARK.index, MARK.term)
+    again.set_mark(None)
+    again.sync()
+    _fill(again, 905)
+    again.sync()
+    third = _reopened(again)
+    assert third.mark is None
+    assert (third.first_index, third.last_index, third.term_at(900)) == (900, 905, 2)
+    assert third[0] == (b"\x20last", 900, 2)
+    third.close()
+
+
+def test_a_mark_that_was_not_synced_is_gone_with_all_that_went_with_it(journal: Journal) -> None:
+    _fill(journal, 20)
+    journal.sync()
+    journal.set_mark(MARK)
+    again = _reopened(journal)
+    assert again.mark is None
+    again.set_mark(MARK)
+    again.sync()
+    again.clear()
+    again.add(MARK.command, MARK.index, MARK.term)
+    again.set_mark(None)
+    third = _reopened(again)
+    assert (third.mark, third.first_index, third.last_index) == (MARK, 1, 20)
+    third.close()
 
 
 def test_a_joining_node_starts_with_an_empty_log(path: str) -> None:

@@ -10,6 +10,7 @@ from cluster.journal import Journal, JournalError, JournalIdentity, LogEntry
 from cluster.journal_records import (
     GENESIS_KEY,
     IDENTITY_KEY,
+    MARK_KEY,
     STATE_KEY,
     JournalState,
     encode_record,
@@ -103,8 +104,8 @@ def test_lost_identity_or_state_is_refused(path: str, key: bytes) -> None:
     assert "lost its identity or state" in _refusal(path)
 
 
-@pytest.mark.parametrize("key", [IDENTITY_KEY, STATE_KEY, GENESIS_KEY])
-def test_a_damaged_identity_state_or_genesis_is_refused(path: str, key: bytes) -> None:
+@pytest.mark.parametrize("key", [IDENTITY_KEY, STATE_KEY, GENESIS_KEY, MARK_KEY])
+def test_a_damaged_identity_state_genesis_or_mark_is_refused(path: str, key: bytes) -> None:
     _change(path, {key: b"\x00\x01\x02\x03 not it"})
     assert "is damaged" in _refusal(path)
 
