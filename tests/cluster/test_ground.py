@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,6 @@ from cluster.ground import open_ground
 from cluster.identity import DataDirectoryError
 from cluster.journal import Journal
 from cluster.node import Replica
-from cluster.ports import SystemClocks
 from tests.cluster.loops import LOOPS, LoopFactory, free_addresses, run, until
 from tests.simulation.cluster import SimulatedCluster
 
@@ -126,9 +124,3 @@ def test_a_start_that_is_given_up_gives_up_the_directory(tmp_path: Path) -> None
         await replica.stop(0.0)
 
     run(asyncio.new_event_loop, work())
-
-
-def test_the_clocks_of_the_machine_are_read_and_a_test_may_skew_them() -> None:
-    assert abs(SystemClocks().wall_ms() - time.time() * 1000) < 1000
-    assert abs(SystemClocks(60_000).wall_ms() - time.time() * 1000 - 60_000) < 1000
-    assert abs(SystemClocks().monotonic() - time.monotonic()) < 1
