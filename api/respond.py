@@ -55,7 +55,8 @@ class Unanswered(Rendered):
 
 
 class Responder:
-    """Renders results. The leader's URL and the date are looked up ten times a second, not for every response."""
+    """Renders results. The leader's URL and the date are looked up ten times a second, not for every response, but for
+    every one as long as there is no leader."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -113,7 +114,7 @@ class Responder:
         status = self._replica.status()
         leader = f"X-Raft-Leader: {status.leader_url}\r\n" if status.leader_url else ""
         self._tail = f"{leader}Date: {formatdate(usegmt=True)}\r\n"
-        self._fresh_until = self._time() + _REFRESH_SECONDS
+        self._fresh_until = self._time() + _REFRESH_SECONDS if leader else 0.0
 
 
 def _retry_after(status: int, wait_ms: int | None) -> str:
