@@ -148,7 +148,9 @@ class Replication:
         lease_now_ms, wall_now_ms, digest = self._stamp()
         previous = progress.next_index - 1
         if previous < progress.match_index:
-            raise InvariantBroken(f"{node_id} has {progress.match_index}, but would be sent {progress.next_index} again")
+            raise InvariantBroken(
+                f"{node_id} has {progress.match_index}, but would be sent {progress.next_index} again"
+            )
         frame = AppendEntries(
             engine.term,
             self.round,
