@@ -46,6 +46,7 @@ def conforms(declared: Operation | Query, outcome: Outcome, events: Sequence[str
         refusal = msgspec.json.decode(outcome.body, type=Envelope)
         assert refusal.error.code == outcome.code
         assert refusal.error.message
+        assert refusal.error.details != {}, "details that say nothing"
     elif outcome.status == 204:
         assert not outcome.body
     else:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from statemachine import events, idempotency, scopes
 from statemachine.entry import SYSTEM, FormatError, encode_entry, encode_operation
 from statemachine.events import EVENTS, IN_SPACE
 from statemachine.machine import CHANGED_MAX, SWEPT_MAX, Machine
@@ -263,6 +264,16 @@ def test_new_work_in_a_full_space_is_refused_and_hand_backs_go_on(driver: Driver
     assert driver.ask("specimens.look", id="a", **envelope)["note"] == "seen"
     assert driver.do("specimens.remove", id="a", **envelope).status == 204
     assert driver.do("specimens.put", id="c", **envelope).status == 201
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def test_numbers_that_outcomes_follow_from_are_those_of_this_feature_level() -> None:
+    """Another number makes other outcomes: a node of another build must not have it before the level is raised."""
+    assert (SWEPT_MAX, CHANGED_MAX) == (256, 16_384)
+    assert (idempotency.KEPT_MS, idempotency.KEPT_AT_LEAST_MS, idempotency.BYTES_MAX) == (900_000, 120_000, 2**28)
+    assert (events.TRIM, scopes.DEPTH_MAX, scopes.KEPT_MS) == (256, 64, 604_800_000)
 
 
 # ---------------------------------------------------------------------- chain
