@@ -100,7 +100,7 @@ class Batches:
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
-            if answer.body.startswith(b'{"error":'):
+            if answer.status >= 400:
                 body = with_request_id(answer.body, call.id)
             else:
                 body = answer.body or b"null"

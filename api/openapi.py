@@ -6,11 +6,10 @@ declaration. Two errors of one status share one response that names both.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any
-
-import msgspec
 
 from api.call import Call
 from api.endpoint import Endpoint, Page
@@ -216,11 +215,11 @@ def _error_schema() -> dict[str, Any]:
 
 
 class OpenApiPages:
-    """The document as JSON and as YAML, made when it is first asked for."""
+    """The document as JSON and as YAML. Made when it is first asked for, in a thread: it takes longer than a turn may."""
 
     def __init__(self) -> None:
         self._endpoints: Iterable[Endpoint] = ()
-        self._document: dict[str, Any] | None = None
+        self._pages: tuple[Page, Page] | None = None
 
     def begin(self, endpoints: Iterable[Endpoint]) -> None:
         """What the document describes: all endpoints, these two included."""
@@ -236,12 +235,17 @@ class OpenApiPages:
         ]
 
     async def as_json(self, _: Call) -> Page:
-        return Page(200, JSON, msgspec.json.format(json.dumps(self._get()).encode(), indent=2))
+        return (await self._made())[0]
 
     async def as_yaml(self, _: Call) -> Page:
-        return Page(200, YAML, yaml_text(self._get()).encode())
+        return (await self._made())[1]
 
-    def _get(self) -> dict[str, Any]:
-        if self._document is None:
-            self._document = document(self._endpoints)
-        return self._document
+    async def _made(self) -> tuple[Page, Page]:
+        if self._pages is None:
+            self._pages = await asyncio.to_thread(self._make)
+        return self._pages
+
+    def _make(self) -> tuple[Page, Page]:
+        described = document(self._endpoints)
+        text = json.dumps(described, indent=2, ensure_ascii=False)
+        return Page(200, JSON, text.encode()), Page(200, YAML, yaml_text(described).encode())
