@@ -215,7 +215,7 @@ def _error_schema() -> dict[str, Any]:
 
 
 class OpenApiPages:
-    """The document as JSON and as YAML. Made when it is first asked for, in a thread: it takes longer than a turn may."""
+    """The document as JSON and as YAML, made when it is first asked for; in a thread, for it takes long."""
 
     def __init__(self) -> None:
         self._endpoints: Iterable[Endpoint] = ()
