@@ -16,6 +16,7 @@ from api.limits import FAREWELL_SECONDS
 from api.measures import Measures
 from api.metrics import Counts, MetricsPage
 from api.nowhere import Nowhere
+from api.open_files import connections_allowed
 from api.openapi import OpenApiPages
 from api.operations import OperationEndpoint, Writes
 from api.plans import Plans
@@ -65,7 +66,7 @@ class HttpServer:
         batches.begin(router, nowhere)
         pages.begin(self.endpoints)
         self.front = Front(router, nowhere, Authenticator(operator), responder, measures)
-        self._http = HttpFront(self.front.handle, responder, self.front.request_id)
+        self._http = HttpFront(self.front.handle, responder, self.front.request_id, connections_allowed())
         self._listening: asyncio.Server | None = None
         self._stall_watch = StallWatch(self._http.abort_all)
 

@@ -43,8 +43,8 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._front.count += 1
-        if self._front.count > limits.CONNECTIONS and self.transport is not None:
-            refused = Refused(SERVICE_RATE_LIMITED, f"the node has its maximum of {limits.CONNECTIONS} connections")
+        if self._front.count > self._front.most and self.transport is not None:
+            refused = Refused(SERVICE_RATE_LIMITED, f"the node has its maximum of {self._front.most} connections")
             self.transport.write(self._front.refusal(refused).data)
             self.force_close()
 
@@ -75,13 +75,14 @@ class Connection(web.RequestHandler):
 
 
 class HttpFront(web.Server):
-    """Makes the connections of one listening socket. count: those that are open."""
+    """Makes the connections of one listening socket. count: those that are open. most: how many there may be."""
 
-    def __init__(self, handler: Handler, responder: Responder, request_id: Callable[[], str]) -> None:
+    def __init__(self, handler: Handler, responder: Responder, request_id: Callable[[], str], most: int) -> None:
         super().__init__(handler)
         self._responder = responder
         self._request_id = request_id
         self.count = 0
+        self.most = most
         self._empty: asyncio.Future[None] | None = None
 
     def on_lost(self) -> None:
