@@ -24,7 +24,6 @@ from api.queries import QueryEndpoint
 from api.replica import Replica
 from api.respond import Responder
 from api.router import Router
-from api.stall import StallWatch
 from api.stream import EventStream
 from api.waiting import Hub
 from cluster.addresses import parse_address
@@ -68,7 +67,6 @@ class HttpServer:
         self.front = Front(router, nowhere, Authenticator(operator), responder, measures)
         self._http = HttpFront(self.front.handle, responder, self.front.request_id, connections_allowed())
         self._listening: asyncio.Server | None = None
-        self._stall_watch = StallWatch(self._http.abort_all)
 
     async def listen(self, listening: socket.socket | None, host: str, port: int) -> None:
         """Accept connections at the address, or on a socket that is bound already."""
@@ -85,7 +83,7 @@ class HttpServer:
         ends_at = asyncio.get_running_loop().time() + drain_seconds
         self.front.draining = True
         self._hub.drain()
-        self._stall_watch.close()
+        self._http.stall_watch.close()
         if self._listening is not None:
             self._listening.close()
         await self._http.wait_empty(min(FAREWELL_SECONDS, drain_seconds))

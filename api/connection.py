@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import LineTooLong
 
 from api import limits
 from api.respond import Rendered, Responder
+from api.stall import StallWatch
 from statemachine.errors import SERVICE_RATE_LIMITED, VALIDATION_FAILED, Refused
 
 _log = logging.getLogger("runstate.http")
@@ -47,6 +48,10 @@ class Connection(web.RequestHandler):
             refused = Refused(SERVICE_RATE_LIMITED, f"the node has its maximum of {self._front.most} connections")
             self.transport.write(self._front.refusal(refused).data)
             self.force_close()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._front.stall_watch.stood_still():
+            super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self.lost:
@@ -83,6 +88,7 @@ class HttpFront(web.Server):
         self._request_id = request_id
         self.count = 0
         self.most = most
+        self.stall_watch = StallWatch(self.abort_all)
         self._empty: asyncio.Future[None] | None = None
 
     def on_lost(self) -> None:

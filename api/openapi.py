@@ -22,7 +22,7 @@ from api.router import fields_of
 from api.schemas import Described, Schemas
 from api.yaml_text import yaml_text
 from statemachine import errors
-from statemachine.declare import Access, Operation, Query
+from statemachine.declare import EVENT_TYPES, Access, Operation, Query
 from statemachine.errors import ErrorCode
 
 YAML = "application/yaml"
@@ -59,6 +59,7 @@ def document(endpoints: Iterable[Endpoint], server_url: str = "/") -> dict[str, 
         },
         "servers": [{"url": server_url}],
         "paths": paths,
+        "x-event-types": dict(sorted(EVENT_TYPES.items())),
         "components": {
             "schemas": schemas.components() | {"Error": _error_schema()},
             "headers": {

@@ -43,7 +43,8 @@ async def test_json_and_yaml_are_one_document(api: Api) -> None:
 
 @served
 async def test_everything_that_is_served_is_described(api: Api) -> None:
-    found = operations(await document(api))
+    whole = await document(api)
+    found = operations(whole)
     assert set(found) == {endpoint.name for endpoint in api.server.endpoints}
     for declared in (*OPERATIONS.values(), *QUERIES.values()):
         if declared.path:
@@ -56,6 +57,8 @@ async def test_everything_that_is_served_is_described(api: Api) -> None:
     for name, described in found.items():
         assert described["summary"], name
         assert described["description"], name
+        for event in described.get("x-events", ()):
+            assert whole["x-event-types"][event], (name, event)
         assert "200" in described["responses"] or "201" in described["responses"], name
 
 
