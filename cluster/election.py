@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 
 class Election:
     """shortest_s, longest_s: bounds of the election timeout. wall_is_off: whether this node's wall clock is far from
-    the cluster's; then it lets others stand first. contacts: when each peer last answered this leader, by its
-    monotonic clock. on_elected, on_deposed: called when a leadership of this node began or ended.
+    the cluster's; then it lets others stand first. answered_since: the listed followers that answered this leader since
+    a moment. on_elected, on_deposed: called when a leadership of this node began or ended. on_clock: called with a
+    peer's wall clock.
     """
 
     def __init__(
@@ -69,7 +70,8 @@ class Election:
         self._supporters: set[str] = set()  # of the running pre-vote
         self._votes: set[str] = set()  # in the current term
         self._transfers_seen: set[int] = set()
-        self.deadline = clocks.monotonic() + self._timeout() * (len(engine.peer_ids) > 0)
+        # A node without peers has nobody to wait for.
+        self.deadline = clocks.monotonic() + (self._timeout() if engine.peer_ids else 0.0)
 
     def _timeout(self) -> float:
         return self._rng.uniform(self._shortest_s, self._longest_s)

@@ -48,12 +48,11 @@ class Role(enum.IntEnum):
 
 
 class Listener(Protocol):
-    """What the engine tells of the network, and whom it gives committed commands."""
+    """Whom the engine tells of the network."""
 
     def on_message(self, node_id: str, message: Message) -> None: ...
     def on_connected(self, node_id: str) -> None: ...
     def on_disconnected(self, node_id: str) -> None: ...
-    def on_commit(self, index: int, term: int, command: bytes) -> None: ...
 
 
 class _Replaced(RuntimeError):
@@ -86,10 +85,6 @@ class _Node(SyncObj):  # type: ignore[misc]
         SyncObj._SyncObj__onNodeDisconnected(self, node)
         self._listener.on_disconnected(node.id)
 
-    def _SyncObj__doApplyCommand(self, command: LogRecord) -> None:  # noqa: N802
-        data, index, term = command
-        self._listener.on_commit(index, term, data)
-
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
         """Called at the start of a leadership; the turn that started it sends."""
 
@@ -104,6 +99,9 @@ class _Node(SyncObj):  # type: ignore[misc]
 
     def _SyncObj__applyLogEntries(self) -> None:  # noqa: N802
         raise _Replaced("apply loop")
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802
+        raise _Replaced("apply")
 
     def _SyncObj__loadDumpFile(self, clearJournal: bool) -> None:  # noqa: N802, N803
         raise _Replaced("snapshot")
@@ -278,11 +276,11 @@ class Engine:
         self._raft._SyncObj__raftCommitIndex = index
         self.journal.setRaftCommitIndex(index)
 
-    def apply_committed(self, go_on: Callable[[], bool]) -> None:
-        """Hand committed entries to the listener, in order, while go_on() is true."""
-        for record in self._committed():
-            self._raft._SyncObj__doApplyCommand(record)
-            self._raft._SyncObj__raftLastApplied = record[1]
+    def apply_committed(self, apply: Callable[[int, int, bytes], None], go_on: Callable[[], bool]) -> None:
+        """Call apply(index, term, command) for committed entries, in order, once each, while go_on() is true."""
+        for command, index, term in self._committed():
+            apply(index, term, command)
+            self._raft._SyncObj__raftLastApplied = index
             if not go_on():
                 return
 

@@ -13,6 +13,7 @@ from cluster.bootstrap_frames import Answers
 from cluster.certs import peer_contexts
 from cluster.config import NodeConfig
 from cluster.failpoints import Failpoints
+from cluster.fatal import Fatal, SyncWatch, fatal
 from cluster.hello import PROTOCOL, PeerInfo
 from cluster.identity import DataDirectory, open_data_directory
 from cluster.journal import FORMAT, Journal
@@ -27,20 +28,27 @@ class NodeGround:
     directory: DataDirectory
     journal: Journal
     transport: PeerTransport
+    sync_watch: SyncWatch
 
     @property
     def incarnation(self) -> int:
         return self.directory.incarnation
 
+    def sync(self) -> float:
+        """Make the journal durable, watched. Returns the seconds that it took."""
+        return self.sync_watch.run(self.journal.sync)
+
     async def close(self) -> None:
+        self.sync_watch.stop()
         await self.transport.close()
         self.journal.close()
         self.directory.close()
 
 
-async def open_ground(config: NodeConfig) -> NodeGround:
+async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
     """Open everything; wait for genesis when there is none yet. The transport is not started.
 
+    end: ends the node when something underneath it fails for good.
     Raises DataDirectoryError, JournalError, OSError (certificates) and, while it waits, TransportError.
     """
     server_ssl, client_ssl = _peer_contexts(config)
@@ -71,8 +79,11 @@ async def open_ground(config: NodeConfig) -> NodeGround:
         client_ssl=client_ssl,
         allow_plaintext=config.allow_plaintext_peers,
         answer_stranger=Answers(directory, config.peers.keys(), journal.genesis),
+        end=end,
     )
-    return NodeGround(directory, journal, transport)
+    sync_watch = SyncWatch(end)
+    sync_watch.start()
+    return NodeGround(directory, journal, transport, sync_watch)
 
 
 def _peer_contexts(config: NodeConfig) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

@@ -37,6 +37,9 @@ class Ground(Protocol):
     def transport(self) -> TransportPort: ...
     @property
     def incarnation(self) -> int: ...
+    def sync(self) -> float:
+        """Make the journal durable. Returns the seconds that it took."""
+
     async def close(self) -> None: ...
 
 
@@ -78,7 +81,7 @@ class Replica:
         self,
         config: NodeConfig,
         *,
-        ground: Callable[[NodeConfig], Awaitable[Ground]] = open_ground,
+        ground: Callable[[NodeConfig, Fatal], Awaitable[Ground]] = open_ground,
         clocks: Clocks | None = None,
         rng: random.Random | None = None,
         entropy: Callable[[], bytes] = lambda: secrets.token_bytes(16),
@@ -108,7 +111,7 @@ class Replica:
         Returns once this node takes part, which may be long before it is `ready`; before the cluster is bootstrapped it
         waits. Raises what opening the data directory raises.
         """
-        self._ground = ground = await self._open_ground(self.config)
+        self._ground = ground = await self._open_ground(self.config, self._end)
         if self.config.journal_archive is not None:
             self._archive = Archive(self.config.journal_archive, self.node_id)
         self._core = core = Core(
@@ -119,6 +122,7 @@ class Replica:
             self.metrics,
             incarnation=ground.incarnation,
             session=self._rng.getrandbits(63),
+            sync=ground.sync,
             clocks=self._clocks,
             rng=self._rng,
             entropy=self._entropy,

@@ -211,7 +211,9 @@ class Replication:
                 progress.expelled = True
                 self._outbox.put(node_id, Expelled(frame.term, reason))
             return
-        self._probe_from(progress, max(min(frame.hint, progress.next_index - 1), progress.match_index + 1))
+        # The entry before the probe must be in this log: a member with an empty disk has nothing but the first one.
+        lowest = max(progress.match_index, self._engine.first_index) + 1
+        self._probe_from(progress, max(min(frame.hint, progress.next_index - 1), lowest))
 
     def answered_since(self, moment: float) -> set[str]:
         """The listed followers that answered since then."""
@@ -244,6 +246,10 @@ class Replication:
         if self._quorum.lists_me:
             reached[self._engine.node_id] = self.round + 1
         return self._quorum.reached_by_majority(reached)
+
+    def lag(self) -> dict[str, int]:
+        """Node id to entries that it is known to be behind."""
+        return {node: self._engine.last_index - p.match_index for node, p in self.progress.items()}
 
     def is_caught_up(self, node_id: str) -> bool:
         progress = self.progress.get(node_id)

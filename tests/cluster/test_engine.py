@@ -11,7 +11,7 @@ from cluster.engine import Engine, Role
 from cluster.fatal import InvariantBroken
 from cluster.ports import Message
 from tests.simulation.disk import Disk, SimulatedJournal
-from tests.simulation.lone import LoneNode, ScriptedTransport, alone, command
+from tests.simulation.lone import ScriptedTransport, command
 
 # A changed module must be read before it runs: what of it we use, and what of it stays closed, is written in DESIGN.md.
 REVIEWED = {
@@ -51,7 +51,6 @@ class _Deaf:
     def on_message(self, node_id: str, message: Message) -> None: ...
     def on_connected(self, node_id: str) -> None: ...
     def on_disconnected(self, node_id: str) -> None: ...
-    def on_commit(self, index: int, term: int, command: bytes) -> None: ...
 
 
 def _engine(records: int = 1, commit_index: int = 1) -> Engine:
@@ -133,14 +132,3 @@ def test_the_last_entry_that_is_not_applied_is_found_behind_no_ops() -> None:
     _lead(engine)
     assert engine.last_entry() == command("o5")[1:]
     assert _engine(1).last_entry() == b"genesis"
-
-
-def test_commands_are_applied_in_order_and_once_in_slices() -> None:
-    async def scenario(node: LoneNode) -> None:
-        seen: list[int] = []
-        node.replica.subscribe(lambda index, applied: seen.append(index))
-        await node.tell("n2", node.append(3, (1, 1), [(3, command(f"o{n}")) for n in range(300)], commit=301))
-        await node.turn()
-        assert seen == list(range(2, 302))
-
-    alone(scenario)

@@ -111,7 +111,7 @@ def test_entries_of_an_earlier_term_are_committed_only_with_one_of_the_own_term(
         engine.become_candidate()
         engine.journal.sync()
         engine.become_leader()
-        node.core._on_elected(node.loop.now)
+        node.core.leadership.begin(node.loop.now)
         engine.journal.sync()
         node.acknowledge("n2", 6, round=1)  # all of term 1, but not the no-op
         assert not replication.advance_commit()

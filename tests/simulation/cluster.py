@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from cluster.config import NodeConfig
 from cluster.core import Core
+from cluster.fatal import Fatal
 from cluster.node import OutcomeUnknown, Replica, Unavailable
 from cluster.ports import Message
 from cluster.pulse import Pulse
@@ -47,6 +48,10 @@ class SimulatedGround:
     journal: SimulatedJournal
     transport: SimulatedTransport
     incarnation: int
+
+    def sync(self) -> float:
+        self.journal.sync()
+        return 0.0
 
     async def close(self) -> None:
         await self.transport.close()
@@ -102,7 +107,7 @@ class SimulatedNode:
         self.cluster.watch(self)
         await self.replica.start()
 
-    async def _ground(self, config: NodeConfig) -> SimulatedGround:
+    async def _ground(self, config: NodeConfig, end: Fatal) -> SimulatedGround:
         transport = SimulatedTransport(self.cluster.network, self.id, self.incarnation, self.cluster.ids)
         return SimulatedGround(SimulatedJournal(self.disk), transport, self.incarnation)
 

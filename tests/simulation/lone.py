@@ -12,6 +12,7 @@ from pysyncobj.transport import Transport
 from cluster import frames
 from cluster.config import NodeConfig
 from cluster.core import Core
+from cluster.fatal import Fatal
 from cluster.frames import AnyFrame, Appended, AppendEntries, PreVote, PreVoteAnswer, RequestVote, Vote
 from cluster.node import Replica
 from cluster.ports import Message
@@ -117,7 +118,7 @@ class LoneNode:
         )
         await self.replica.start()
 
-    async def _ground(self, _: NodeConfig) -> "_Ground":
+    async def _ground(self, config: NodeConfig, end: Fatal) -> "_Ground":
         return _Ground(SimulatedJournal(self.disk), self.transport)
 
     def _end(self, reason: str, error: BaseException | None = None) -> NoReturn:
@@ -203,6 +204,10 @@ class _Ground:
         self.journal = journal
         self.transport = transport
         self.incarnation = INCARNATIONS["n1"]
+
+    def sync(self) -> float:
+        self.journal.sync()
+        return 0.0
 
     async def close(self) -> None:
         pass
