@@ -141,10 +141,15 @@ def leave(context: Context, waiter: Waiter) -> None:
 
     Calls the line's `moved` when it was the first.
     """
-    first = context.rows(WAITERS).first(LINE, (waiter.kind, waiter.line))
+    first = _is_first(context, waiter)
     give_up(context, waiter)
-    if first is not None and first.id == waiter.id:
+    if first:
         KINDS[waiter.kind].moved(context, waiter.line)
+
+
+def _is_first(context: Context, waiter: Waiter) -> bool:
+    first = context.rows(WAITERS).first(LINE, (waiter.kind, waiter.line))
+    return first is not None and first.id == waiter.id
 
 
 def give_up(context: Context, waiter: Waiter) -> None:
@@ -212,11 +217,15 @@ WAITERS = Table(
 
 
 def _cancel(context: Context, scope_id: str, budget: int) -> int:
-    """Cancel those who wait in a run that has ended."""
+    """Cancel those who wait in a run that has ended; then, once a line, the next one's turn may have come."""
     gone = list(islice(context.rows(WAITERS).ordered(IN_SCOPE, scope_id), budget))
+    moved: dict[tuple[str, str], None] = {}
     for waiter in gone:
-        if waiter.id in context.rows(WAITERS):  # one that left may have moved others
-            leave(context, waiter)
+        if _is_first(context, waiter):
+            moved[waiter.kind, waiter.line] = None
+        give_up(context, waiter)
+    for kind, name in moved:
+        KINDS[kind].moved(context, name)
     return len(gone)
 
 

@@ -162,6 +162,16 @@ def test_the_end_of_a_run_is_worked_off_in_steps(counter: Counter) -> None:
     assert len(counter.store.rows(WAITERS)) == 0
 
 
+def test_a_line_is_moved_once_a_step_when_many_leave_it(counter: Counter) -> None:
+    for number in range(4):
+        counter.join(f"w{number}")
+    counter.join("other", SECOND)
+    assert dependents.end_in_scope(counter.context(), counter.scope_id, 3) == 3
+    assert counter.moved == [FIRST]
+    assert dependents.end_in_scope(counter.context(), counter.scope_id, 3) == 2
+    assert counter.moved == [FIRST, FIRST, SECOND]
+
+
 def test_a_waiter_of_another_space_is_not_found(counter: Counter) -> None:
     waiter = counter.join("ann")
     assert lines.find(counter.context(space="spc_other"), waiter.id) is None
