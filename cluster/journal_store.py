@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import lmdb
-from lmdb.verify import VerifyError, verify
 
 from cluster import failpoints
 from cluster.journal_records import (
@@ -41,6 +40,7 @@ from cluster.journal_records import (
     entry_key,
     key_index,
 )
+from cluster.pages import first_problem
 
 BEFORE_COMMIT = failpoints.declare("journal.before_commit", "a transaction is about to be written and synced")
 AFTER_COMMIT = failpoints.declare("journal.after_commit", "a transaction is durable, nobody has been told")
@@ -74,8 +74,8 @@ class JournalStore:
         if not os.path.exists(data_file) or not os.path.getsize(data_file):
             if not create:
                 raise JournalError(f"there is no journal in {path}.")
-        else:
-            self._check_pages(data_file)
+        elif (problem := first_problem(data_file)) is not None:
+            raise JournalError(f"the journal in {path} is damaged: {problem}. {START_EMPTY}")
         try:
             self._env = lmdb.open(
                 path, map_size=map_size_bytes, subdir=True, mode=0o700, create=create, max_spare_txns=1
@@ -93,16 +93,6 @@ class JournalStore:
         except BaseException:
             self.close()
             raise
-
-    def _check_pages(self, data_file: str) -> None:
-        """LMDB trusts its pages: a damaged or missing one would end the process by SIGABRT or SIGBUS, with no word."""
-        try:
-            # A page that is in no list is lost space, not lost data.
-            problems = [text for text in verify(data_file) if "a leak" not in text]  # type: ignore[no-untyped-call]
-        except (VerifyError, OSError) as error:
-            problems = [str(error)]
-        if problems:
-            raise JournalError(f"the journal in {self.path} is damaged: {problems[0]}. {START_EMPTY}")
 
     def close(self) -> None:
         self._env.close()
