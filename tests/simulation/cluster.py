@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 WALL_MS = 1_700_000_000_000
 ELECTION_TIMEOUT_MS = (300, 600)
+WRITE = "organizations.create"  # the operation by which clients write
 
 
 @dataclass
@@ -283,7 +284,7 @@ class SimulatedCluster:
     @staticmethod
     def operation(name: bytes) -> bytes:
         """One that changes the machine's state, and stands in the log under its name."""
-        return encode_operation("organizations.create", "", OPERATOR, 0, None, b'{"name":"%s"}' % name)
+        return encode_operation(WRITE, "", OPERATOR, 0, None, b'{"name":"%s"}' % name)
 
     def log(self, node_id: str) -> list[tuple[int, bytes]]:
         """(term, command) of what is on this node's disk."""
@@ -294,7 +295,8 @@ class SimulatedCluster:
         names = []
         for command, _, _ in self[node_id].disk.records[1:]:
             if command[0] == 0x20:
-                names += [_name_of(operation) for operation in decode_entry(command[1:]).operations]
+                operations = [decode_operation(operation) for operation in decode_entry(command[1:]).operations]
+                names += [json.loads(op.arguments)["name"].encode() for op in operations if op.name == WRITE]
         return names
 
     def check_log(self) -> None:
@@ -313,11 +315,6 @@ class SimulatedCluster:
         for node in self.nodes.values():
             node.crash()
         self.network.close()
-
-
-def _name_of(operation: bytes) -> bytes:
-    name: str = json.loads(decode_operation(operation).arguments)["name"]
-    return name.encode()
 
 
 def simulate(
