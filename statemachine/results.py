@@ -82,7 +82,7 @@ def hold(context: Context, scope: Scope, key: str, once: Once | None, holder: st
         assert once.state == OPEN, once
         if not once.handed_back:
             facts = {"previousHolder": once.lease.holder}
-        held = msgspec.structs.replace(once, state=HELD, lease=lease, handed_back=False, used_ms=context.wall_now_ms)
+        held = msgspec.structs.replace(once, state=HELD, lease=lease, handed_back=False)
     context.rows(ONCE).put(held)
     _emit(context, "once.acquired", held, attempts=held.attempts, **facts)
     return held

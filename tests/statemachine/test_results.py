@@ -101,6 +101,23 @@ def test_an_error_outlives_a_lapse(driver: Driver, run: str) -> None:
     assert repeated.code == "STALE_CLAIM"  # there was another holder since
 
 
+def test_a_holder_that_lapsed_hands_nothing_back_though_it_says_what_was_said_before(driver: Driver, run: str) -> None:
+    bad = {"key": KEY, "scope_id": run, "error": "bad", "max_attempts": 9}
+    driver.do("once.fail", **bad, token=acquire(driver, run)["token"])
+    token = acquire(driver, run, lease_seconds=1)["token"]
+    driver.apply(advance_ms=1_000)
+    assert driver.do("once.fail", **bad, token=token).code == "STALE_CLAIM"
+
+
+def test_only_the_holder_whose_hold_lapsed_is_named_to_the_next(driver: Driver, run: str) -> None:
+    token = acquire(driver, run, "ann")["token"]
+    driver.do("once.fail", key=KEY, scope_id=run, token=token, error="bad", max_attempts=9)
+    lapse(driver, run, "bob")
+    acquire(driver, run, "cem")
+    acquired = [event for event in events(driver) if event["type"] == "once.acquired"]
+    assert [event.get("previousHolder") for event in acquired] == [None, None, "bob"]
+
+
 @pytest.mark.usefixtures("unswept")
 def test_reads_and_calls_agree_before_the_sweep(driver: Driver, run: str) -> None:
     token = acquire(driver, run, lease_seconds=10)["token"]
