@@ -136,9 +136,10 @@ class Loader:
         self.content = Content()
         self._readers: dict[bytes, tuple[Rows[Any], Any]] = {}
 
-    def add(self, name: bytes, data: bytes | memoryview) -> None:
-        """Raises ImageStateError for a record that is none, or that is there already."""
-        self.content.add(record_hash(name, data))
+    def add(self, name: bytes, data: bytes | memoryview) -> bytes:
+        """Returns the hash. Raises ImageStateError for a record that is none, or that is there already."""
+        hashed = record_hash(name, data)
+        self.content.add(hashed)
         table = name.partition(b"\x00")[0]
         try:
             rows, decode = self._readers.get(table) or self._reader(table)
@@ -148,6 +149,7 @@ class Loader:
             rows._replace(key, None, record)
         except (msgspec.MsgspecError, KeyError, UnicodeError, AssertionError, TypeError, ValueError) as error:
             raise ImageStateError(f"record {name[:80]!r} is none of this build: {error}") from error
+        return hashed
 
     def _reader(self, table: bytes) -> tuple[Rows[Any], Any]:
         rows = self.store.rows(TABLES[table.decode()])

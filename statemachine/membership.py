@@ -11,6 +11,7 @@ import msgspec
 from statemachine import organizations
 from statemachine.context import Context
 from statemachine.declare import Access, operation
+from statemachine.entry import SYSTEM, encode_operation
 from statemachine.errors import NOT_FOUND, VALIDATION_FAILED, Refused
 from statemachine.store import Store, Table
 from statemachine.types import Answer, Name, Record, Request
@@ -84,6 +85,24 @@ def admit_node(context: Context, request: AdmitNode) -> Admitted:
         members = dict(sorted({**old.members, request.node_id: request.incarnation}.items()))
         rows.put(msgspec.structs.replace(old, members=members))
     return Admitted(node_id=request.node_id, incarnation=str(request.incarnation))
+
+
+class ImageHere(Request, frozen=True):
+    pass
+
+
+class Imaged(Answer, frozen=True):
+    index: int
+
+
+@operation("cluster.image-here", repeatable=True)
+def image_here(context: Context, request: ImageHere) -> Imaged:
+    """Change nothing. Every node takes an image of its state behind this entry, and the leader compares them."""
+    return Imaged(index=context.index)
+
+
+# The operation as it stands in the log, alone in its entry.
+IMAGE_HERE = encode_operation("cluster.image-here", "", SYSTEM, 0, None, b"{}")
 
 
 def cluster(store: Store) -> Cluster | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from statemachine.declare import OPERATIONS
+from statemachine.entry import OPERATOR
+from statemachine.membership import IMAGE_HERE
 from tests.statemachine.driver import Driver
 
 
@@ -40,3 +42,12 @@ def test_only_members_are_admitted_by_the_operator_with_an_incarnation(driver: D
     assert driver.do("cluster.admit-node", node_id="n2").code == "VALIDATION_FAILED"
     assert driver.do("cluster.admit-node", node_id="n2", incarnation=7, actor=driver.actor).code == "FORBIDDEN"
     assert driver.first.members() == {"n1": 101, "n2": 102, "n3": 103}
+
+
+def test_the_mark_for_an_image_changes_nothing_and_comes_from_the_cluster_alone(driver: Driver) -> None:
+    before = driver.first.store.dump()
+    (marked,) = driver.apply([IMAGE_HERE])
+    assert (marked.status, marked.body) == (200, {"index": driver.first.index})
+    assert not OPERATIONS["cluster.image-here"].path  # nobody can call it
+    assert driver.do("cluster.image-here", actor=OPERATOR).code == "UNAUTHENTICATED"
+    assert driver.first.store.dump() == before
