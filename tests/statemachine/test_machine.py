@@ -68,6 +68,7 @@ def test_one_outcome_an_operation_in_order_each_seeing_those_before(driver: Driv
 def test_a_defect_is_undone_and_internal_on_all_replicas(
     driver: Driver, specimens: SimpleNamespace, fault: str
 ) -> None:
+    defects = driver.first.defects
     with driver.expecting_defects() as met:
         before, bad, after = driver.apply(
             [driver.operation("specimens.put", id="a"), driver.operation("specimens.put", id="b", fault=fault),
@@ -76,6 +77,7 @@ def test_a_defect_is_undone_and_internal_on_all_replicas(
     assert (before.status, after.status) == (201, 201)
     assert (bad.status, bad.code) == (500, "INTERNAL")
     assert type(met[0]).__name__ in bad.message
+    assert driver.first.defects == defects + len(met) == 1
     assert sorted(runs(driver, specimens)) == ["a", "c"]
 
 
@@ -165,6 +167,8 @@ def test_an_operation_past_its_deadline_is_not_applied(driver: Driver) -> None:
     late = driver.operation("specimens.put", id="a", deadline_ms=1_000)
     (on_time,) = driver.apply([late], lease_ms=1_000)
     (too_late,) = driver.apply([late], lease_ms=1_001)
+    assert driver.do("specimens.put", id="a", deadline_ms=1).code == "UNAVAILABLE"
+    assert driver.do("specimens.put", id="a", deadline_ms=0).status == 200, "0 is never"
     assert on_time.status == 201
     assert (too_late.status, too_late.code) == (503, "UNAVAILABLE")
 
@@ -288,3 +292,14 @@ def test_the_chain_goes_over_every_entry_and_outcome(driver: Driver) -> None:
             driver.apply()
         assert driver.first.chain not in seen
         seen.add(driver.first.chain)
+
+
+def test_the_chain_goes_over_clocks_and_due_work(specimens: SimpleNamespace) -> None:
+    chains = set()
+    for lease_ms, wall_ms, lease_at_ms in ((5, 5, None), (6, 5, None), (5, 6, None), (5, 5, 5)):
+        driver = Driver()
+        driver.write(specimens.table, Specimen(id="a", space=driver.space, lease_at_ms=lease_at_ms))
+        driver.apply(lease_ms=lease_ms, wall_ms=WALL_START_MS + wall_ms)
+        assert len(driver.first.chain) == 32
+        chains.add(driver.first.chain)
+    assert len(chains) == 4
