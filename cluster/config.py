@@ -89,7 +89,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], _option("least severe lines that are logged", "info")
     ] = "info"
     clock_skew_ms: Annotated[int, _option("for tests: milliseconds added to the wall clock", "0")] = 0
-    failpoints: Annotated[list[str], _option("for tests: named faults to switch on", "journal.sync.fail")] = []
+    failpoints: Annotated[list[str], _option("for tests: named faults to switch on", "journal.before_commit=fail@2")] = []
     journal_archive: Annotated[
         Path | None, _option("for checkers: directory that gets a copy of every entry", "/var/lib/runstate-archive")
     ] = None
