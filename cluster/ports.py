@@ -101,6 +101,15 @@ class Worker(Protocol):
     def do(self, job: Callable[[], T], done: Callable[[T], None] = ...) -> None:
         """Run the job in the thread, then `done` with its result on the loop. What either raises ends the node."""
 
+    async def run(self, job: Callable[[], T]) -> T:
+        """Wait for a job. What it raises is raised here, and the node goes on."""
+
+    def look(self, passed_s: float) -> None:
+        """End the node when a job hangs. Called now and then; passed_s: since the last time."""
+
+    def close(self) -> None:
+        """Do what was asked for, and end. Results reach nobody any more."""
+
 
 class PeerInfo(Protocol):
     """What a connected peer said of itself in its hello."""

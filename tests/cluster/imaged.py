@@ -13,9 +13,11 @@ from tests.statemachine.test_properties import happen
 OWNER = JournalIdentity("cls_test", "n1", 101)
 
 
-def history(seed: int = 1, steps: int = 40) -> list[tuple[int, bytes]]:
+def history(seed: int = 1, entries: int = 60) -> list[tuple[int, bytes]]:
     """A log in which all kinds of things happen: (index, entry)."""
-    return happen(seed, steps=steps).log
+    log = happen(seed, steps=2 * entries).log[:entries]
+    assert len(log) == entries
+    return log
 
 
 def run(machine: Machine, log: list[tuple[int, bytes]]) -> Machine:
