@@ -26,6 +26,7 @@ class Node:
     """One member: where it is, its process while it has one, and what it answers."""
 
     def __init__(self, name: str, url: str, config_path: Path) -> None:
+        """config_path: in a folder of the node's own."""
         self.id = name
         self.url = url
         self.config_path = config_path
@@ -86,14 +87,15 @@ class Cluster:
         self._block = PortBlock()
         (directory / "operator.key").write_text(OPERATOR_KEY)
         ports, peer_ports = self._block.ports[:count], self._block.ports[count : 2 * count]
-        peers = {f"n{i + 1}": f"{HOST}:{port}" for i, port in enumerate(peer_ports)}
+        self._peers = {f"n{i + 1}": f"{HOST}:{port}" for i, port in enumerate(peer_ports)}
+        self._options = options or {}
         self.nodes = [
             Node(name, f"http://{HOST}:{port}", directory / name / "node.toml")
-            for name, port in zip(peers, ports, strict=True)
+            for name, port in zip(self._peers, ports, strict=True)
         ]
-        for node, port in zip(self.nodes, ports, strict=True):
+        for node in self.nodes:
             node.config_path.parent.mkdir(exist_ok=True)
-            _write_config(node, f"{HOST}:{port}", peers, directory / "operator.key", options or {})
+            self.configure(node)
 
     def __enter__(self) -> "Cluster":
         return self
@@ -110,6 +112,22 @@ class Cluster:
         self._block.close()
 
     # ------------------------------------------------------------------ life
+
+    def configure(self, node: Node, **options: object) -> None:
+        """Write the node's file: the options of all, and these of its own. They count from its next start on."""
+        values: dict[str, object] = {
+            "id": node.id,
+            "listen": node.url.removeprefix("http://"),
+            "data": str(node.data),
+            "operator_key_file": str(self.directory / "operator.key"),
+            "election_timeout_ms": [300, 600],
+            "local": True,
+            **self._options,
+            **options,
+        }
+        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+        lines += ["", "[peers]", *(f"{name} = {json.dumps(address)}" for name, address in self._peers.items())]
+        node.config_path.write_text("\n".join(lines) + "\n")
 
     def start(self) -> "Cluster":
         """Start all nodes, make a cluster of them, and wait until all are ready."""
@@ -276,20 +294,3 @@ def tree_environ() -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RUNSTATE_")}
     environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     return environ
-
-
-def _write_config(
-    node: Node, listen: str, peers: Mapping[str, str], operator_key_file: Path, options: Mapping[str, object]
-) -> None:
-    values: dict[str, object] = {
-        "id": node.id,
-        "listen": listen,
-        "data": str(node.data),
-        "operator_key_file": str(operator_key_file),
-        "election_timeout_ms": [300, 600],
-        "local": True,
-        **options,
-    }
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
-    lines += ["", "[peers]", *(f"{name} = {json.dumps(address)}" for name, address in peers.items())]
-    node.config_path.write_text("\n".join(lines) + "\n")

@@ -103,3 +103,17 @@ class Replay:
             least = 1 if one.succeeded else 0
             most = 0 if one.status == 503 else 1
             assert least <= count <= most, (one, count)
+
+    def has_an_event_for_every_owner(self, events: Iterable[dict[str, Any]]) -> None:
+        """Each claim that was acquired has one event, in the order of the log."""
+        acquired = [
+            (decided.body["key"], decided.body["generation"])
+            for decided in self.decided.values()
+            if decided.name == "claims.acquire" and decided.status == 201 and not decided.replayed
+        ]
+        told = [
+            (event["payload"]["key"], event["payload"]["generation"])
+            for event in events
+            if event["type"] == "claim.acquired"
+        ]
+        assert told == acquired

@@ -28,8 +28,8 @@ async def run(arguments: argparse.Namespace, records: int) -> None:
         ) as session,
         asyncio.TaskGroup() as group,
     ):
-        for kind in arguments.kinds.split(","):
-            for task in range(arguments.tasks):
+        for kind, clients in (pair.split("=") for pair in arguments.clients.split(",")):
+            for task in range(int(clients)):
                 name = f"{arguments.name}-{kind}-{task}"
                 dice = random.Random(f"{arguments.seed} {name}")
                 client = Client(name, session, urls, os.environ["RUNSTATE_SPACE_ID"], records, dice)
@@ -41,8 +41,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("scope", help="id of the run that all of it happens in")
     parser.add_argument("records", help="file that gets a line a request")
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--tasks", type=int, default=2, help="clients of each kind")
+    parser.add_argument("--clients", default="claims=2,once=2,scopes=2,runs=1,watch=1", help="how many of each kind")
     parser.add_argument("--pause-ms", type=float, default=5.0, help="between two rounds of a client")
     parser.add_argument("--seed", default="1")
     arguments = parser.parse_args()

@@ -42,6 +42,7 @@ class Client:
         """records: file descriptor that is open for appending."""
         self.name = name
         self.dice = dice
+        self.cursor = ""  # how far it has read the events
         self._session = session
         self._urls = list(urls)
         self._base = f"/v1/spaces/{space_id}"

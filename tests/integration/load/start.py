@@ -23,7 +23,6 @@ class Load:
         directory: Path,
         *,
         processes: int = 3,
-        tasks: int = 2,
         pause_ms: float = 5.0,
         seed: str = "1",
     ) -> None:
@@ -34,7 +33,7 @@ class Load:
         self._paths = [directory / f"c{number}.jsonl" for number in range(processes)]
         self._read = [0] * processes  # how far each file was counted
         self._successes = 0
-        options = ["--tasks", str(tasks), "--pause-ms", str(pause_ms), "--seed", seed]
+        options = ["--pause-ms", str(pause_ms), "--seed", seed]
         self.programs = [
             Program(
                 path.stem,

@@ -61,7 +61,21 @@ async def join_run(client: Client, scope_id: str, number: int) -> None:
     await client.ask("run.join", "PUT", f"/runs/{quote(f'of {scope_id}, {number}')}", {})
 
 
-KINDS: dict[str, Work] = {"claims": hold_claim, "once": do_once, "scopes": create_scope, "runs": join_run}
+async def watch(client: Client, scope_id: str, number: int) -> None:
+    """The next events of the space, each page through another node."""
+    cursor = f"&cursor={client.cursor}" if client.cursor else ""
+    page = await client.ask("watch", "GET", f"/watch?limit=1000&waitSeconds=1{cursor}", elsewhere=True)
+    if page.succeeded:
+        client.cursor = page.reply["nextCursor"]
+
+
+KINDS: dict[str, Work] = {
+    "claims": hold_claim,
+    "once": do_once,
+    "scopes": create_scope,
+    "runs": join_run,
+    "watch": watch,
+}
 
 
 async def repeat(work: Work, client: Client, scope_id: str, stop: asyncio.Event, pause_seconds: float) -> None:
