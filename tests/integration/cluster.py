@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.request import urlopen
 
 from tests.integration.blocks import HOST, PortBlock
 from tests.integration.calls import NoAnswer, Reply, call
@@ -58,6 +59,12 @@ class Node:
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> Reply:
         return call(self.url, method, path, body, **options)
+
+    def text(self, path: str) -> str:
+        """A page that is no JSON."""
+        with urlopen(self.url + path, timeout=_LOOK_SECONDS) as response:
+            page: bytes = response.read()
+        return page.decode()
 
     def operate(self, method: str, path: str, body: object = None) -> Reply:
         """A call of the operator API."""
