@@ -146,6 +146,14 @@ def test_a_repeated_failure_is_answered_until_the_next_holder(
         assert fail(driver, run, token, max_attempts=max_attempts).code == "STALE_CLAIM"
 
 
+def test_who_completed_did_not_fail_though_it_says_what_was_said_before(driver: Driver, run: str) -> None:
+    fail(driver, run, acquire(driver, run)["token"])
+    token = acquire(driver, run)["token"]
+    complete(driver, run, token, result=1)
+    assert fail(driver, run, token).code == "STALE_CLAIM"
+    assert get(driver, run)["state"] == "DONE"
+
+
 def test_only_the_acquisition_itself_is_kept_for_a_repeat(driver: Driver, run: str) -> None:
     first = acquire(driver, run, idempotency=("one", b"f"))
     held = acquire(driver, run, "bob", idempotency=("two", b"f"))
