@@ -31,7 +31,8 @@ from cluster.connection import OTHER_SIDE_CLOSED, Connection
 from cluster.framing import encode_frame
 from cluster.hello import HELLO, refusal_frame
 from cluster.identity import DataDirectory, DataDirectoryError, read_genesis
-from cluster.peer_addresses import listen_for_peers
+from cluster.peer_certificates import PeerCertificates
+from cluster.peer_listener import listen_for_peers, renew_certificates
 from statemachine.entry import genesis_entry
 
 log = logging.getLogger(__name__)
@@ -49,21 +50,22 @@ class BootstrapError(Exception):
 
 
 async def bootstrap(
-    peers: Mapping[str, str], *, client_ssl: ssl.SSLContext | None = None, timeout_seconds: float = BOOTSTRAP_SECONDS
+    peers: Mapping[str, str], *, context: ssl.SSLContext | None = None, timeout_seconds: float = BOOTSTRAP_SECONDS
 ) -> str:
     """Make a cluster of these nodes, which must all be running, and return its id.
 
-    peers: node id to "host:port" of all members. timeout_seconds: for the nodes to be reached, all steps together.
+    peers: node id to "host:port" of all members. context: for dialling, None without TLS.
+    timeout_seconds: for the nodes to be reached, all steps together.
     Returns the id also when these nodes are one cluster already: there is nothing left to do.
     Raises BootstrapError when a node cannot be reached, belongs to another cluster, or lost its disk since.
     """
     deadline = asyncio.get_running_loop().time() + timeout_seconds
-    asked = await asyncio.gather(*(_ask(name, peers[name], client_ssl, deadline) for name in sorted(peers)))
+    asked = await asyncio.gather(*(_ask(name, peers[name], context, deadline) for name in sorted(peers)))
     standings = {standing.node_id: standing for standing in asked}
     genesis = _genesis_of(standings)
     for name, standing in standings.items():
         if standing.genesis is None:
-            await _deliver(name, peers[name], client_ssl, genesis, deadline)
+            await _deliver(name, peers[name], context, genesis, deadline)
     return read_genesis(genesis).cluster_id
 
 
@@ -122,8 +124,7 @@ async def await_genesis(
     config: NodeConfig,
     directory: DataDirectory,
     *,
-    server_ssl: ssl.SSLContext | None = None,
-    client_ssl: ssl.SSLContext | None = None,
+    certificates: PeerCertificates | None = None,
 ) -> None:
     """Wait until the directory has a journal, as long as it takes: from a bootstrap, or from a member that has it.
 
@@ -131,16 +132,18 @@ async def await_genesis(
     listen, JournalError when the journal cannot be written.
     """
     waiting = _Waiting(config, directory)
-    server = await listen_for_peers(
-        waiting.accepted, config.peer_listen or config.peers[config.id], server_ssl, config.allow_plaintext_peers
+    listener = await listen_for_peers(
+        waiting.accepted, config.peer_listen or config.peers[config.id], certificates, config.allow_plaintext_peers
     )
     log.info(
         "%s has no journal yet (incarnation %d): it waits for `runstate bootstrap`", config.id, directory.incarnation
     )
     tasks = [
-        asyncio.create_task(_look_around(config, directory, waiting, client_ssl)),
+        asyncio.create_task(_look_around(config, directory, waiting, certificates)),
         asyncio.create_task(waiting.written.wait(), name="genesis"),
     ]
+    if certificates is not None:
+        tasks.append(asyncio.create_task(renew_certificates(certificates, listener)))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -149,7 +152,7 @@ async def await_genesis(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        server.close()
+        listener.close()
         waiting.close()
     log.info("%s is a member of cluster %s", config.id, directory.cluster_id)
 
@@ -180,7 +183,7 @@ class _Waiting:
             if isinstance(frame, list) and frame[:1] == [HELLO]:
                 reason = f"{self._directory.node_id} has no journal yet: it waits to be bootstrapped"
                 connection.close("it said hello before the bootstrap", encode_frame(refusal_frame(reason)))
-            elif connection.certified is not None and not connection.certified & self._members:
+            elif connection.certified is not None and not connection.certified.names & self._members:
                 connection.close("its certificate speaks for no member")
             elif (answer := self._answers(frame)) is None:
                 connection.close("it sent something that is no bootstrap frame")
@@ -207,7 +210,7 @@ class _Waiting:
 
 
 async def _look_around(
-    config: NodeConfig, directory: DataDirectory, waiting: _Waiting, context: ssl.SSLContext | None
+    config: NodeConfig, directory: DataDirectory, waiting: _Waiting, certificates: PeerCertificates | None
 ) -> None:
     """Ask the other members until one has a genesis that lists this node, and begin with it."""
     complaints = Complaints(log)
@@ -216,6 +219,7 @@ async def _look_around(
         waiting.close_old(asyncio.get_running_loop().time())
         for name in sorted(config.peers.keys() - {config.id}):
             try:
+                context = None if certificates is None else certificates.client
                 standing = await ask_standing(name, config.peers[name], context, _REQUEST_SECONDS)
             except RequestError:
                 continue

@@ -11,7 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from cluster.addresses import parse_address
-from cluster.certs import certified_names
+from cluster.certs import certified
 from cluster.framing import LENGTH_BYTES, FramingError, body_length, decode_body, encode_frame
 from cluster.hello import PROTOCOL, refusal_frame, refusal_reason
 from cluster.identity import DataDirectory, DataDirectoryError, read_genesis
@@ -125,7 +125,7 @@ async def _request(
             )
             try:
                 encrypted = writer.get_extra_info("ssl_object")
-                if encrypted is not None and node_id not in certified_names(encrypted):
+                if encrypted is not None and node_id not in certified(encrypted).names:
                     raise RequestRefused(f"the certificate at {address} does not speak for {node_id}")
                 writer.write(encode_frame(frame))
                 length = body_length(await reader.readexactly(LENGTH_BYTES), FRAME_MAX_BYTES)

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from typing import Any, Protocol, cast
 
-from cluster.certs import certified_names
+from cluster.certs import Certified, certified
 from cluster.framing import FrameReader, FramingError
 from cluster.hello import PeerInfo
 
@@ -33,7 +33,7 @@ class Connection(asyncio.Protocol):
         self.reader = FrameReader(limit_bytes)
         self.info: PeerInfo | None = None  # what the other side said of itself, once it was accepted
         self.host = self.remote = "nobody"
-        self.certified: frozenset[str] | None = None  # names its certificate speaks for, None without TLS
+        self.certified: Certified | None = None  # what its certificate says, None without TLS
         self.closed = asyncio.Event()
         self.opened_at = self.heard_at = self.sent_at = 0.0
         self._loop = asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         if isinstance(address, tuple):
             self.host, self.remote = address[0], f"{address[0]}:{address[1]}"
         encrypted = transport.get_extra_info("ssl_object")
-        self.certified = None if encrypted is None else certified_names(encrypted)
+        self.certified = None if encrypted is None else certified(encrypted)
         self._owner.on_open(self)
 
     def data_received(self, data: bytes) -> None:

@@ -5,18 +5,17 @@ cluster was not begun yet waits here for its genesis.
 """
 
 import os
-import ssl
 from dataclasses import dataclass
 
 from cluster.bootstrap import await_genesis
 from cluster.bootstrap_frames import Answers
-from cluster.certs import peer_contexts
 from cluster.config import NodeConfig
 from cluster.failpoints import Failpoints
 from cluster.fatal import Fatal, SyncWatch, fatal
 from cluster.hello import PROTOCOL, PeerInfo
 from cluster.identity import DataDirectory, open_data_directory
 from cluster.journal import FORMAT, Journal
+from cluster.peer_certificates import certificates_of
 from cluster.transport import PeerTransport
 from statemachine.entry import FEATURE_LEVEL
 
@@ -49,13 +48,13 @@ async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
     """Open everything; wait for genesis when there is none yet. The transport is not started.
 
     end: ends the node when something underneath it fails for good.
-    Raises DataDirectoryError, JournalError, OSError (certificates) and, while it waits, TransportError.
+    Raises CertificateError, DataDirectoryError, JournalError and, while it waits, TransportError.
     """
-    server_ssl, client_ssl = _peer_contexts(config)
+    certificates = certificates_of(config)
     directory = open_data_directory(config.data, config.id)
     try:
         if not directory.has_journal:
-            await await_genesis(config, directory, server_ssl=server_ssl, client_ssl=client_ssl)
+            await await_genesis(config, directory, certificates=certificates)
         journal = directory.open_journal(Failpoints(config.failpoints))
     except BaseException:
         directory.close()
@@ -75,8 +74,7 @@ async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
         config.peers,
         listen=config.peer_listen or config.peers[config.id],
         heartbeat_ms=config.heartbeat_ms,
-        server_ssl=server_ssl,
-        client_ssl=client_ssl,
+        certificates=certificates,
         allow_plaintext=config.allow_plaintext_peers,
         answer_stranger=Answers(directory, config.peers.keys(), journal.genesis),
         end=end,
@@ -84,9 +82,3 @@ async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
     sync_watch = SyncWatch(end)
     sync_watch.start()
     return NodeGround(directory, journal, transport, sync_watch)
-
-
-def _peer_contexts(config: NodeConfig) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    if config.tls_ca is None or config.tls_certificate is None or config.tls_key is None:
-        return None, None
-    return peer_contexts(config.tls_ca, config.tls_certificate, config.tls_key)

@@ -1,10 +1,5 @@
 """Where members may talk with each other: over TLS anywhere, without it on this machine only, unless told otherwise."""
 
-import asyncio
-import ssl
-from collections.abc import Callable
-from typing import Any
-
 from cluster.addresses import is_loopback, parse_address
 
 
@@ -27,18 +22,3 @@ def peer_address(address: str, what: str, *, encrypted: bool, allow_plaintext: b
             "or set allow_plaintext_peers when nobody else can reach that network"
         )
     return parsed
-
-
-async def listen_for_peers(
-    protocol: Callable[[], asyncio.BaseProtocol], address: str, context: ssl.SSLContext | None, allow_plaintext: bool
-) -> asyncio.Server:
-    """Accept connections there. Raises TransportError when that is impossible or unsafe."""
-    host, port = peer_address(
-        address, "the listening address", encrypted=context is not None, allow_plaintext=allow_plaintext
-    )
-    loop: Any = asyncio.get_running_loop()
-    try:
-        server: asyncio.Server = await loop.create_server(protocol, host, port, ssl=context)
-    except OSError as error:
-        raise TransportError(f"cannot listen for peers on {address}: {error}") from error
-    return server

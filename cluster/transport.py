@@ -11,7 +11,6 @@ It must never decide who may vote: `peer_info` tells the incarnation at the othe
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, NoReturn
@@ -19,7 +18,6 @@ from typing import Any, NoReturn
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
-from cluster.certs import check_context
 from cluster.complaints import Complaints
 from cluster.connection import OTHER_SIDE_CLOSED, Connection
 from cluster.fatal import Fatal, fatal, guarded
@@ -33,7 +31,9 @@ from cluster.hello import (
     refusal_frame,
     refusal_reason,
 )
-from cluster.peer_addresses import TransportError, listen_for_peers, peer_address
+from cluster.peer_addresses import TransportError, peer_address
+from cluster.peer_certificates import PeerCertificates
+from cluster.peer_listener import PeerListener, listen_for_peers, renew_certificates
 from cluster.ports import Message
 
 __all__ = ["PeerInfo", "PeerTransport", "TransportError"]
@@ -68,15 +68,14 @@ class PeerTransport(Transport):  # type: ignore[misc]
         *,
         listen: str,
         heartbeat_ms: int = 50,
-        server_ssl: ssl.SSLContext | None = None,
-        client_ssl: ssl.SSLContext | None = None,
+        certificates: PeerCertificates | None = None,
         allow_plaintext: bool = False,
         answer_stranger: Answer | None = None,
         end: Fatal = fatal,
     ) -> None:
         """me: what this node tells of itself. addresses: node id to "host:port" of all members, this one included.
 
-        listen: "host:port" to be dialled at. server_ssl, client_ssl: both or neither (`cluster.certs.peer_contexts`).
+        listen: "host:port" to be dialled at. certificates: for mutual TLS, None without.
         allow_plaintext: without TLS also on addresses that are not loopback. answer_stranger: gives the answer to a
         first frame that is no hello, or None when there is none. end: called when a callback of the engine raises.
         """
@@ -88,7 +87,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
         self._addresses = dict(addresses)
         self._listen = listen
         self._silence_seconds = silence_seconds(heartbeat_ms)
-        self._server_ssl, self._client_ssl = server_ssl, client_ssl
+        self._certificates = certificates
         self._allow_plaintext = allow_plaintext
         self._answer_stranger = answer_stranger
         self._end = end
@@ -99,23 +98,20 @@ class PeerTransport(Transport):  # type: ignore[misc]
         self._strangers: set[Connection] = set()
         self._complaints = Complaints(log)
         self._tasks: list[asyncio.Task[None]] = []
-        self._server: asyncio.Server | None = None
+        self._listener: PeerListener | None = None
         self._passed_at = 0.0
 
     # ------------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
         """Listen, dial, watch. Raises TransportError when that is impossible or would be unsafe."""
-        if (self._server_ssl is None) != (self._client_ssl is None):
-            raise TransportError("TLS between peers needs a context for accepting and one for dialling")
-        for context in (self._server_ssl, self._client_ssl):
-            if context is not None:
-                check_context(context)
         for name in self.peers:
             self._address(name)
         self._loop = asyncio.get_running_loop()
         self._passed_at = self._loop.time()
-        self._server = await listen_for_peers(self._accepted, self._listen, self._server_ssl, self._allow_plaintext)
+        self._listener = await listen_for_peers(self._accepted, self._listen, self._certificates, self._allow_plaintext)
+        if self._certificates is not None:
+            self._begin(partial(renew_certificates, self._certificates, self._listener))
         for name in self.peers:
             if self.me.node_id > name:
                 self._begin(partial(self._dial, name))
@@ -125,7 +121,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
         return peer_address(
             self._addresses[name],
             f"the address of {name}",
-            encrypted=self._client_ssl is not None,
+            encrypted=self._certificates is not None,
             allow_plaintext=self._allow_plaintext,
         )
 
@@ -147,8 +143,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
         self.setOnNodeDisconnectedCallback(None)
         for task in self._tasks:
             task.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         for connection in [*self._connections.values(), *self._strangers]:
             connection.close("this node stops")
 
@@ -156,8 +152,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
         """As `destroy`, and wait until tasks and sockets are gone."""
         self.destroy()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._server is not None:
-            await self._server.wait_closed()
+        if self._listener is not None:
+            await self._listener.wait_closed()
         await _full_pass()
 
     # ------------------------------------------------------------------ the engine's side
@@ -178,6 +174,13 @@ class PeerTransport(Transport):  # type: ignore[misc]
         """What a member said of itself on its present connection, None while there is none."""
         connection = self._connections.get(node_id)
         return None if connection is None else connection.info
+
+    def certificate_ends(self) -> dict[str, float]:
+        """Node id to the end of its certificate in Unix seconds: this node's, and those of the connected members."""
+        if self._certificates is None:
+            return {}
+        ends = {name: c.certified.ends_at for name, c in self._connections.items() if c.certified is not None}
+        return {self.me.node_id: self._certificates.ends_at, **ends}
 
     def buffered_bytes(self, node: Node) -> int:
         """Bytes sent to a member that the network has not taken yet."""
@@ -201,8 +204,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
                         lambda made=connection: made,
                         host,
                         port,
-                        ssl=self._client_ssl,
-                        server_hostname=None if self._client_ssl is None else name,
+                        ssl=None if self._certificates is None else self._certificates.client,
+                        server_hostname=None if self._certificates is None else name,
                     )
             except (OSError, TimeoutError) as error:
                 self._complaints.tell(
@@ -230,7 +233,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
                 return
             # The greater id dials, so that a pair has one connection and not two that replace each other.
             expected = {connection.dialled} if connection.dialled else {n for n in self.peers if n > self.me.node_id}
-            info = judge_hello(frame, self.me, expected, connection.certified)
+            names = None if connection.certified is None else connection.certified.names
+            info = judge_hello(frame, self.me, expected, names)
         except HelloError as error:
             connection.close(f"refused: {error}", encode_frame(refusal_frame(str(error))))
             return
@@ -239,7 +243,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
     def _answered(self, connection: Connection, frame: object) -> bool:
         if self._answer_stranger is None or (isinstance(frame, list) and frame[:1] == [HELLO]):
             return False
-        if connection.certified is not None and not connection.certified & self._addresses.keys():
+        if connection.certified is not None and not connection.certified.names & self._addresses.keys():
             return False
         answer = self._answer_stranger(frame)
         if answer is None:

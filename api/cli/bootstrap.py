@@ -23,18 +23,15 @@ def register(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from cluster.bootstrap import BootstrapError, bootstrap
-    from cluster.certs import peer_contexts
+    from cluster.certs import CertificateError
+    from cluster.peer_certificates import certificates_of
 
     config = node_config(arguments)
-    context = None
-    if config.tls_ca and config.tls_certificate and config.tls_key:
-        try:
-            _, context = peer_contexts(config.tls_ca, config.tls_certificate, config.tls_key)
-        except OSError as error:
-            raise CommandError(f"the certificates cannot be used: {error}") from None
     try:
-        cluster_id = asyncio.run(bootstrap(config.peers, client_ssl=context))
-    except BootstrapError as error:
+        certificates = certificates_of(config)
+        context = None if certificates is None else certificates.client
+        cluster_id = asyncio.run(bootstrap(config.peers, context=context))
+    except (BootstrapError, CertificateError) as error:
         raise CommandError(str(error)) from None
     print(f"cluster {cluster_id} of {', '.join(config.peers)}")
     return 0

@@ -87,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
     from api.app import serve_http
+    from cluster.certs import CertificateError
     from cluster.identity import DataDirectoryError
     from cluster.journal import JournalError
     from cluster.node import Replica
@@ -106,7 +107,7 @@ async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
         if await _unless(stop, replica.start()):
             _log.info("node %s is reached at %s", config.id, config.advertise)
             await stop.wait()
-    except (DataDirectoryError, JournalError, TransportError) as error:
+    except (CertificateError, DataDirectoryError, JournalError, TransportError) as error:
         _log.critical("this node cannot start: %s", error)
         return EXIT_FAILED
     finally:

@@ -1,38 +1,24 @@
-"""Certificates for tests, made by the openssl command: an authority, and for each name what it signed."""
+"""Certificates for tests: an authority, and for each name what it signed."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+from cluster import authority
 
 
 class Authority:
-    """A certificate authority in a folder."""
+    """A certificate authority in a folder. Each certificate is put into a folder of its own, so there may be many."""
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("openssl") is None:
-            pytest.skip("the openssl command is not installed")
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        self.certificate = folder / "ca.pem"
-        self._key = folder / "ca.key"
-        self._openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
-            *("-subj", "/CN=authority", "-keyout", self._key, "-out", self.certificate),
-            *("-addext", "keyUsage=critical,keyCertSign"),
-        )
+        self._folder = folder
+        self._made = 0
+        self._authority = authority.Authority(folder)
+        self.certificate = self._authority.certificate
 
-    def sign(self, name: str) -> tuple[Path, Path]:
-        """The certificate whose DNS name is `name`, and its key."""
-        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        self._openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
-            *("-subj", "/CN=node", "-CA", self.certificate, "-CAkey", self._key),
-            *("-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE"),
-            *("-keyout", key, "-out", certificate),
-        )
+    def sign(self, name: str, days: float = 2) -> tuple[Path, Path]:
+        """The certificate whose DNS name is `name`, and its key. days: below 0 for one that has expired."""
+        self._made += 1
+        folder = self._folder / str(self._made)
+        folder.mkdir()
+        made = self._authority.sign(name, days)
+        certificate, key = (path.rename(folder / path.name) for path in made)
         return certificate, key
-
-    def _openssl(self, *arguments: str | Path) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)

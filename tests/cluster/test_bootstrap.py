@@ -17,12 +17,12 @@ from cluster.bootstrap_frames import (
     ask_standing,
     deliver_genesis,
 )
-from cluster.certs import peer_contexts
 from cluster.config import NodeConfig
 from cluster.framing import encode_frame
 from cluster.hello import PROTOCOL, PeerInfo, hello_frame
 from cluster.identity import DataDirectory, open_data_directory, read_genesis
 from cluster.journal import JournalError
+from cluster.peer_certificates import PeerCertificates
 from cluster.transport import PeerTransport
 from statemachine.entry import genesis_entry
 from tests.cluster.certificates import Authority
@@ -447,20 +447,19 @@ def test_a_waiting_node_answers_only_bootstrap_frames(
 def test_a_bootstrap_over_mutual_tls(loop: LoopFactory, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "certificates")
 
-    def contexts(name: str) -> dict[str, Any]:
-        server, client = peer_contexts(authority.certificate, *authority.sign(name))
-        return {"server_ssl": server, "client_ssl": client}
+    def of(name: str) -> PeerCertificates:
+        return PeerCertificates(name, authority.certificate, *authority.sign(name))
 
     async def work(three: Nodes) -> None:
         for name in three.peers:
-            three.wait(name, **contexts(name))
-        client = contexts("n1")["client_ssl"]
+            three.wait(name, certificates=of(name))
+        client = of("n1").client
         swapped = {**three.peers, "n1": three.peers["n2"], "n2": three.peers["n1"]}
         with pytest.raises(BootstrapError, match="does not speak for n1"):
-            await bootstrap(swapped, client_ssl=client)
+            await bootstrap(swapped, context=client)
         with pytest.raises(BootstrapError):
-            await bootstrap(three.peers, client_ssl=contexts("n9")["client_ssl"], timeout_seconds=0.5)
-        assert await bootstrap(three.peers, client_ssl=client)
+            await bootstrap(three.peers, context=of("n9").client, timeout_seconds=0.5)
+        assert await bootstrap(three.peers, context=client)
         await three.begun()
 
     nodes(loop, tmp_path / "nodes", work)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import random
-import ssl
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -13,9 +12,9 @@ import msgspec
 import pytest
 
 from cluster import transport as transport_module
-from cluster.certs import CertificateError, peer_contexts
 from cluster.framing import STILL_HERE, FrameReader, encode_frame
 from cluster.hello import PROTOCOL, REFUSED, hello_frame
+from cluster.peer_certificates import PeerCertificates
 from cluster.transport import PeerInfo, PeerTransport, TransportError, silence_seconds
 from tests.cluster.certificates import Authority
 from tests.cluster.loops import LOOPS, LoopFactory, free_addresses, run, until
@@ -561,7 +560,7 @@ def test_a_silent_connection_is_closed(loop: LoopFactory, caplog: pytest.LogCapt
         began = time.monotonic()
         await raw.frames_until_closed()
         assert one.events == ["+n2", "-n2"]
-        assert time.monotonic() - began >= 1.0
+        assert time.monotonic() - began >= 0.99  # uvloop counts whole milliseconds
 
     alone(loop, work)
     assert "the connection to n2 ended: silent for 1." in caplog.text
@@ -793,8 +792,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def _tls(authority: Authority, name: str) -> dict[str, Any]:
-    server, client = peer_contexts(authority.certificate, *authority.sign(name))
-    return {"server_ssl": server, "client_ssl": client}
+    return {"certificates": PeerCertificates(name, authority.certificate, *authority.sign(name))}
 
 
 @both_loops
@@ -809,8 +807,8 @@ def test_members_talk_over_mutual_tls(loop: LoopFactory, authority: Authority) -
         one.send("n2", data=bytes(1 << 20))
         two.send("n1", number=1)
         await until(lambda: one.heard and two.heard)
-        assert one.transport._connections["n2"].certified == {"n2"}
-        assert two.transport._connections["n1"].certified == {"n1"}
+        assert one.transport._connections["n2"].certified.names == {"n2"}
+        assert two.transport._connections["n1"].certified.names == {"n1"}
         for member in members:
             await member.transport.close()
 
@@ -865,15 +863,3 @@ def test_without_a_certificate_nobody_is_heard(
         asyncio.get_running_loop().set_exception_handler(None)
 
     run(loop, watched())
-
-
-def test_contexts_must_ask_for_certificates(authority: Authority) -> None:
-    async def work() -> None:
-        options = _tls(authority, "n1")
-        open_door = {**options, "server_ssl": ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)}
-        with pytest.raises(CertificateError, match="requires the other side's certificate"):
-            await Member("n1", named(2), **open_door).transport.start()
-        with pytest.raises(TransportError, match="a context for accepting and one for dialling"):
-            await Member("n1", named(2), client_ssl=options["client_ssl"]).transport.start()
-
-    run(asyncio.new_event_loop, work())
