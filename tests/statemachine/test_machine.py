@@ -227,6 +227,17 @@ def test_a_sweep_stops_early_when_it_changes_much(
     assert sum(runs(driver, specimens).values()) == 5
 
 
+def test_each_clock_has_its_own_measure_of_changes(
+    driver: Driver, specimens: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statemachine.machine.CHANGED_MAX", 4)
+    for number in range(3):
+        driver.write(specimens.table, Specimen(id=f"l{number}", space=driver.space, lease_at_ms=10))
+        driver.write(specimens.table, Specimen(id=f"w{number}", space=driver.space, wall_at_ms=WALL_START_MS + 10))
+    driver.apply(advance_ms=10)
+    assert runs(driver, specimens) == {"l0": 1, "l1": 1, "l2": 0, "w0": 1, "w1": 1, "w2": 0}
+
+
 @pytest.mark.parametrize("fault", ["assertion", "key", "stays"])
 def test_a_due_item_with_a_defect_is_undone_and_does_not_stop_the_others(
     driver: Driver, specimens: SimpleNamespace, fault: str
@@ -238,7 +249,7 @@ def test_a_due_item_with_a_defect_is_undone_and_does_not_stop_the_others(
         assert runs(driver, specimens) == {"a": 0, "b": 1}
         assert driver.first.due_lease_ms == 10
         driver.apply(lease_ms=21)
-    assert len(met) == 2
+    assert driver.first.defects == len(met) == 2
     assert runs(driver, specimens) == {"a": 0, "b": 1}
 
 

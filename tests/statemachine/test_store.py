@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachine.store import Store
+from statemachine.store import Due, Store, Table, Tally
 from tests.statemachine.specimens import Specimen, declared
 from tests.statemachine.state import counted, derived, differences, rebuilt, snapshot
 
@@ -62,6 +63,29 @@ def test_a_sum_of_nothing_takes_part_like_any_other(store: Store, specimens: Sim
     rows.put(Specimen(id="a", group="g", amount=0))
     rows.delete("a")
     assert rows.tally(specimens.total, "g") == 0
+
+
+@pytest.mark.usefixtures("specimens")
+def test_a_tally_counts_records_unless_told_what_to_add_up() -> None:
+    by_group: Tally[Specimen] = Tally(group=lambda s: s.group)
+    table = Table("counted-specimens", Specimen, key=lambda s: s.id, indexes=(by_group,))
+    rows = Store().rows(table)
+    for number in range(3):
+        rows.put(Specimen(id=f"s{number}", group="g", amount=9))
+    assert rows.tally(by_group, "g") == 3
+
+
+@pytest.mark.usefixtures("specimens")
+def test_a_table_and_a_kind_of_due_item_are_declared_once_and_of_a_known_clock() -> None:
+    due = Due("specimen.again", "lease", at=lambda _: None, run=lambda _context, _record: None)
+    Table("more-specimens", Specimen, key=lambda s: s.id, due=(due,))
+    for name, declared in (
+        ("specimens", ()),
+        ("other-specimens", (due,)),
+        ("timeless-specimens", (replace(due, kind="specimen.timeless", clock="moon"),)),
+    ):
+        with pytest.raises(AssertionError):
+            Table(name, Specimen, key=lambda s: s.id, due=declared)
 
 
 def test_deleting_what_is_not_there_is_a_defect(store: Store, specimens: SimpleNamespace) -> None:
