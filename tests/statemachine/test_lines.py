@@ -162,6 +162,16 @@ def test_the_end_of_a_run_is_worked_off_in_steps(counter: Counter) -> None:
     assert len(counter.store.rows(WAITERS)) == 0
 
 
+def test_the_end_of_a_run_moves_only_lines_that_it_was_first_in(counter: Counter) -> None:
+    counter.join("here")
+    ended, counter.scope_id = counter.scope_id, counter.other_scope_id
+    counter.join("gone")
+    assert dependents.end_in_scope(counter.context(), counter.scope_id, 9) == 1
+    assert (counter.order(), counter.moved) == (["here"], [])
+    assert dependents.end_in_scope(counter.context(), ended, 9) == 1
+    assert counter.moved == [FIRST]
+
+
 def test_a_line_is_moved_once_a_step_when_many_leave_it(counter: Counter) -> None:
     for number in range(4):
         counter.join(f"w{number}")

@@ -106,6 +106,14 @@ def test_a_repeated_release_is_answered_until_the_next_owner(driver: Driver, run
     assert driver.do("claims.release", key=KEY, token=token, observation={"a": 1}).code == "STALE_CLAIM"
 
 
+def test_a_release_is_no_repeat_of_somebody_elses(driver: Driver, run: str) -> None:
+    tokens = [acquire(driver, run, "ann")["token"]]
+    driver.do("claims.release", key=KEY, token=tokens[0])
+    tokens.append(acquire(driver, run, "bob")["token"])
+    driver.do("claims.release", key=KEY, token=tokens[1])
+    assert [driver.do("claims.release", key=KEY, token=token).code for token in tokens] == ["STALE_CLAIM", ""]
+
+
 def test_null_and_no_observation_are_the_same(driver: Driver, run: str) -> None:
     token = acquire(driver, run)["token"]
     assert driver.do("claims.release", key=KEY, token=token, observation=None).status == 200

@@ -212,6 +212,18 @@ def test_waiters_whose_time_is_up_hold_nobody_up_before_the_sweep(driver: Driver
     assert len(driver.first.store.rows(WAITERS)) == 0
 
 
+def test_an_owner_whose_time_ran_out_fetches_nothing_before_the_sweep(
+    driver: Driver, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = acquire(driver, run, "ann")["token"]
+    bob = acquire(driver, run, "bob", wait_ms=30_000, lease_seconds=10)
+    driver.do("claims.release", key=KEY, token=token)
+    assert driver.resume(bob).status == 201
+    monkeypatch.setattr(machine, "SWEPT_MAX", 0)
+    assert driver.resume(bob, advance_ms=9_999).status == 201
+    assert driver.resume(bob, advance_ms=1).code == "CLAIM_HELD"
+
+
 def test_lines_are_of_one_key(driver: Driver) -> None:
     assert ownership.line_of("scp_1", "a/b").partition("/")[0] == "scp_1"
     assert ownership.line_of("scp_1", "a/b") != ownership.line_of("scp_1", "a")
