@@ -17,7 +17,7 @@ from cluster.addresses import is_loopback, parse_address
 if TYPE_CHECKING:
     from cluster.config import NodeConfig
 
-_NODE_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
+_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _ADDRESS = "must be host:port with a port from 1 to 65535 (an IPv6 host in brackets)"
 
 # Two missed heartbeats are ordinary on a busy machine; a node that stood for election then would unseat good leaders.
@@ -26,16 +26,21 @@ MIN_HEARTBEATS_PER_ELECTION = 4
 Broken = Iterator[tuple[str, str]]
 
 
+def is_node_id(text: str) -> bool:
+    """Whether a node can have this id: it stands in file names, certificates and the log."""
+    return _NODE_ID.fullmatch(text) is not None
+
+
 def broken_rules(config: "NodeConfig") -> list[tuple[str, str]]:
     """Every (option, what is right) that this configuration breaks; empty when it is good."""
     return [*_identity(config), *_addresses(config), *_tls(config), *_timing(config), *_files(config)]
 
 
 def _identity(config: "NodeConfig") -> Broken:
-    if not _NODE_ID.match(config.id):
+    if not is_node_id(config.id):
         yield "id", "must be 1 to 63 letters, digits, - and _, starting with a letter or digit"
     for name in config.peers:
-        if not _NODE_ID.match(name):
+        if not is_node_id(name):
             yield "peers", f"{name!r} is no node id: 1 to 63 letters, digits, - and _"
     if config.id not in config.peers:
         members = ", ".join(config.peers) or "nobody"

@@ -36,7 +36,11 @@ class PeerListener:
             for server in self._servers:
                 for listening in server.sockets:
                     twin = socket.socket(fileno=os.dup(listening.fileno()))
-                    begun.append(await loop.create_server(self._accept, sock=twin, ssl=context))
+                    try:
+                        begun.append(await loop.create_server(self._accept, sock=twin, ssl=context))
+                    except BaseException:
+                        twin.close()
+                        raise
         except BaseException:
             _close(begun)
             raise

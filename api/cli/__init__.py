@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
-from api.cli import bootstrap, key, node, space, status, up
+from api.cli import bootstrap, certs, key, node, space, status, up
 from api.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError
 
 
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"runstate {_version()}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for module in (up, status, space, key, node, bootstrap):
+    for module in (up, status, space, key, node, bootstrap, certs):
         module.register(commands)
     return top
 
