@@ -16,8 +16,10 @@ from cluster.ports import Clocks
 from cluster.proposer import Proposer
 from statemachine.entry import decode_entry
 from statemachine.machine import Applied, Machine
+from statemachine.membership import IMAGE_HERE
 
 SLICE_S = 0.02
+_IMAGE_HERE = [IMAGE_HERE]
 
 
 class Applier:
@@ -45,9 +47,13 @@ class Applier:
         self._subscribers = subscribers
         self._archive = archive
         self._closed = False
+        # Called after each command with its index, term and size, and whether it says "image here".
+        self.on_applied: Callable[[int, int, int, bool], None] = lambda index, term, size, marked: None
 
     def apply_first(self) -> None:
-        """Genesis, which every log begins with."""
+        """Genesis, which every cluster's log begins with, when the state comes from no image."""
+        if self._engine.applied_index:
+            return
         self._engine.apply_committed(self._apply, lambda: False)
 
     def apply_slice(self) -> bool:
@@ -65,15 +71,17 @@ class Applier:
     def _apply(self, index: int, term: int, command: bytes) -> None:
         if self._archive is not None:
             self._archive.add(index, term, command)
-        kind = command[0]
+        kind, marked = command[0], False
         if kind == ENTRY:
-            self._apply_entry(index, term, command)
+            marked = self._apply_entry(index, term, command)
         elif kind == NO_OP:
             self._proposer.on_applied(term, (), ())
         else:
             raise InvariantBroken(f"entry {index} holds a command of type {kind}, which this build does not know")
+        self.on_applied(index, term, len(command), marked)
 
-    def _apply_entry(self, index: int, term: int, command: bytes) -> None:
+    def _apply_entry(self, index: int, term: int, command: bytes) -> bool:
+        """Returns whether the entry says "image here"."""
         entry = decode_entry(memoryview(command)[1:])
         applied = self._machine.apply(index, entry)
         self._metrics.operations_applied += len(applied.outcomes)
@@ -82,3 +90,4 @@ class Applier:
         self._duties.on_applied(applied, self._clocks.monotonic())
         for subscriber in self._subscribers:
             subscriber(index, applied)
+        return entry.operations == _IMAGE_HERE

@@ -84,12 +84,21 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = (500, 1000)
     heartbeat_ms: Annotated[int, _option("time in milliseconds between two heartbeats of the leader", "50")] = 50
+    log_kept_entries: Annotated[
+        int,
+        _option(
+            "log entries kept behind the image for members that are a little slow; one that needs more gets an image",
+            "10000",
+        ),
+    ] = 10_000
     local: Annotated[bool, _option("all members run on this machine: tell each other the process id", "true")] = False
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], _option("least severe lines that are logged", "info")
     ] = "info"
     clock_skew_ms: Annotated[int, _option("for tests: milliseconds added to the wall clock", "0")] = 0
-    failpoints: Annotated[list[str], _option("for tests: named faults to switch on", "journal.before_commit=fail@2")] = []
+    failpoints: Annotated[
+        list[str], _option("for tests: named faults to switch on", "journal.before_commit=fail@2")
+    ] = []
     journal_archive: Annotated[
         Path | None, _option("for checkers: directory that gets a copy of every entry", "/var/lib/runstate-archive")
     ] = None

@@ -94,6 +94,8 @@ def _timing(config: "NodeConfig") -> Broken:
     shortest, longest = config.election_timeout_ms
     if config.heartbeat_ms < 1:
         yield "heartbeat_ms", "must be 1 or more"
+    if config.log_kept_entries < 0:
+        yield "log_kept_entries", "must be 0 or more"
     if shortest >= longest:
         yield "election_timeout_ms", "the first must be smaller than the second, or all stand for election at once"
     if longest > 60_000:

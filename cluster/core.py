@@ -22,6 +22,9 @@ from cluster.election import Election
 from cluster.engine import Engine
 from cluster.fatal import Fatal
 from cluster.handover import Handover
+from cluster.image import Image
+from cluster.image_records import ImageMeta
+from cluster.imaging import Imaging
 from cluster.intake import Intake
 from cluster.leadership import Leadership
 from cluster.metrics import Metrics
@@ -33,6 +36,7 @@ from cluster.quorum import Quorum
 from cluster.reads import LeaderReads, Reads
 from cluster.reception import Handler, Reception
 from cluster.replication import Replication
+from cluster.restart import ImageGround
 from cluster.rpc import AppendHandler
 from statemachine.machine import Applied, Machine
 
@@ -45,7 +49,8 @@ log = logging.getLogger(__name__)
 class Core:
     """session: random number of this process. sync: makes the journal durable, returns the seconds that it took.
 
-    rng: for timeouts and nonces. entropy: 16 random bytes for an entry. end: ends the node.
+    rng: for timeouts and nonces. entropy: 16 random bytes for an entry. end: ends the node. image: the one of which the
+    machine was made. jumped: called with the index when a later image took the place of the state.
     """
 
     def __init__(
@@ -64,6 +69,9 @@ class Core:
         entropy: Callable[[], bytes],
         end: Fatal,
         subscribers: Sequence[Callable[[int, Applied], None]] = (),
+        images: ImageGround,
+        image: Image,
+        jumped: Sequence[Callable[[int], None]] = (),
         archive: Archive | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -75,6 +83,7 @@ class Core:
         self._end = end
         shortest_s, longest_s = (ms / 1000 for ms in config.election_timeout_ms)
         self._heartbeat_s = config.heartbeat_ms / 1000
+        self._jumped = jumped
         self._joined_at_index: int | None = None  # what was committed when this node first heard a leader
         self._pulse = Pulse(clocks, end, self._turn, self._tick, self._rings_at)
         self.kick = self._pulse.kick
@@ -87,7 +96,7 @@ class Core:
             disconnected=self._disconnected,
         )
 
-        self.engine = engine = Engine(config.id, list(config.peers), journal, transport, self._reception)
+        self.engine = engine = Engine(config.id, list(config.peers), journal, transport, self._reception, image.index)
         self.quorum = Quorum(machine.members, config.id, incarnation)
         self.outbox = Outbox(engine)
         self.lease_clock = LeaseClock(longest_s)
@@ -138,7 +147,7 @@ class Core:
             wall_is_off=lambda now: self.wall_clock.is_off(clocks.wall_ms(), now),
             answered_since=self.replication.answered_since,
             on_elected=self.leadership.begin,
-            on_deposed=self.leadership.end,
+            on_deposed=self._on_deposed,
             on_clock=self.wall_clock.sample,
         )
         self.append_handler = AppendHandler(
@@ -151,6 +160,28 @@ class Core:
             self.wall_clock,
             self._on_news,
         )
+        self.imaging = Imaging(
+            engine,
+            machine,
+            self.outbox,
+            self.quorum,
+            self.replication,
+            self.intake,
+            self.append_handler,
+            clocks,
+            metrics,
+            images,
+            image,
+            end,
+            leads=self.leads,
+            installed=self._on_installed,
+            behind=self._on_behind,
+            tell_and_end=self._tell_and_end,
+            kick=self.kick,
+        )
+        self.applier.on_applied = self.imaging.on_applied
+        if image.meta is not None:
+            self.digests.on_restored(machine.index, machine.chain)
         self._reception.open(self._handlers())
         transport.before_send = lambda message: barrier(engine, message)
         transport.on_turn = self.kick
@@ -158,7 +189,7 @@ class Core:
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Begin to take turns. Genesis is applied at once, so that this node knows the members."""
+        """Begin to take turns. Without an image genesis is applied at once, so that this node knows the members."""
         self.applier.apply_first()
         self._pulse.start()
 
@@ -167,6 +198,7 @@ class Core:
         self._reception.close()
         self._pulse.close()
         self.applier.close()
+        self.imaging.close()
         self.proposer.close()
         self.reads.close()
 
@@ -194,6 +226,7 @@ class Core:
         self.proposer.tick(now)
         self.reads.tick(now)
         self.wall_clock.steer(self._clocks.wall_ms(), now)
+        self.imaging.tick(now)
         self._turn()
         self._gauge()
 
@@ -209,14 +242,17 @@ class Core:
         if engine.is_leader:
             self.intake.append()
             self.duties.turn(now)
+            self.imaging.contents.turn(now)
             self.replication.send(now, everyone=self.leader_reads.wants_round())
             self.handover.turn()
+        self.imaging.before_sync()
         self._sync_if_dirty()
         self.outbox.flush()
         if engine.is_leader:
             self._commit(now)
         if self.applier.apply_slice():
             self.kick()
+        self.imaging.after_apply(now)
         self.leader_reads.settle()
         self.reads.settle()
         if engine.is_leader:
@@ -257,16 +293,19 @@ class Core:
             frames.ReadAnswer: lambda node_id, frame, now: self.reads.on_read_answer(frame),
             frames.Expelled: lambda node_id, frame, now: self._on_expelled(node_id, frame),
             frames.Diverged: lambda node_id, frame, now: self._on_diverged(node_id, frame),
+            **self.imaging.handlers(self.election.see_term),
         }
 
     def _connected(self, node_id: str) -> None:
         self.replication.lost_connection(node_id)
+        self.imaging.lost_connection(node_id)
         self.proposer.on_connected(node_id)
         self.reads.on_connected()
         self.kick()
 
     def _disconnected(self, node_id: str) -> None:
         self.replication.lost_connection(node_id)
+        self.imaging.lost_connection(node_id)
 
     def _on_appended(self, node_id: str, frame: frames.Appended, now: float) -> None:
         self.wall_clock.sample(node_id, frame.wall_ms, now)
@@ -291,10 +330,33 @@ class Core:
             self.digests.on_diverged(node_id, frame)
 
     def _tell_divergence_and_end(self, leader_id: str, index: int, chain: bytes, reason: str) -> None:
+        self._tell_and_end([leader_id], frames.Diverged(self.engine.term, index, chain), reason)
+
+    def _tell_and_end(self, node_ids: Sequence[str], frame: frames.AnyFrame, reason: str) -> None:
+        """A last word to these nodes, then the end. Nobody is served meanwhile."""
         self._sync_if_dirty()
-        self.outbox.send_now(leader_id, frames.Diverged(self.engine.term, index, chain))
+        for node_id in node_ids:
+            self.outbox.send_now(node_id, frame)
         self.close()
         self._loop.call_later(FAREWELL_S, self._end, reason)
+
+    # ------------------------------------------------------------------ images
+
+    def _on_behind(self, leader_commit_index: int) -> None:
+        """An image is on its way: until this node has it, it is not ready."""
+        self._joined_at_index = leader_commit_index
+
+    def _on_installed(self, meta: ImageMeta) -> None:
+        """The state is that of an image from the leader; entries were jumped over."""
+        self.digests.on_restored(self._machine.index, self._machine.chain)
+        self.proposer.on_jump(meta.term)
+        for jumped in self._jumped:
+            jumped(meta.index)
+        self.kick()
+
+    def _on_deposed(self) -> None:
+        self.leadership.end()
+        self.imaging.lead_no_more()
 
     def _stamp(self) -> tuple[int, int, tuple[int, bytes] | None]:
         now = self._clocks.monotonic()

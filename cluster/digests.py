@@ -38,6 +38,11 @@ class Digests:
             self._awaited = None
             self._compare(leader_id, awaited_index, awaited_chain)
 
+    def on_restored(self, index: int, chain: bytes) -> None:
+        """The state is one of an image now; digests of entries before it are not known."""
+        self._known.clear()
+        self.on_applied(index, chain)
+
     def on_leader_digest(self, leader_id: str, index: int, chain: bytes) -> None:
         """The leader's digest after the entry at index."""
         if self.latest is not None and index <= self.latest[0]:

@@ -114,11 +114,22 @@ class Engine:
     """The Raft state of this node and its log."""
 
     def __init__(
-        self, node_id: str, peer_ids: Sequence[str], journal: JournalPort, transport: TransportPort, listener: Listener
+        self,
+        node_id: str,
+        peer_ids: Sequence[str],
+        journal: JournalPort,
+        transport: TransportPort,
+        listener: Listener,
+        applied_index: int = 0,
     ) -> None:
-        """journal: holds at least genesis. Its commit index is a hint from an earlier life and is believed."""
+        """journal: holds at least one entry. Its commit index is a hint from an earlier life and is believed.
+
+        applied_index: of the entry that the machine's image ends with, which the log holds; 0 for a new machine.
+        """
         if not len(journal):
-            raise InvariantBroken("the journal is empty: it must begin with genesis")
+            raise InvariantBroken("the journal is empty: it must begin with genesis or the entry of an image")
+        if applied_index and not journal.first_index <= applied_index <= journal.last_index:
+            raise InvariantBroken(f"the state is that of entry {applied_index}, which is not in the log")
         self.node_id = node_id
         self.journal = journal
         self._transport = transport
@@ -127,8 +138,8 @@ class Engine:
         self.peer_ids: tuple[str, ...] = tuple(sorted(self._peers))
         self._raft: Any = _Node(listener, journal, transport, self._me, list(self._peers.values()))
         hint: int = self._raft._SyncObj__raftCommitIndex
-        self._raft._SyncObj__raftCommitIndex = min(max(hint, GENESIS_INDEX), journal.last_index)
-        self._raft._SyncObj__raftLastApplied = GENESIS_INDEX - 1
+        self._raft._SyncObj__raftCommitIndex = min(max(hint, applied_index, GENESIS_INDEX), journal.last_index)
+        self._raft._SyncObj__raftLastApplied = applied_index
         self._leaders: tuple[int, str | None] = (self.term, None)  # the latest term and who leads it
 
     # ------------------------------------------------------------------ state
@@ -259,6 +270,24 @@ class Engine:
         if index <= self.commit_index:
             raise InvariantBroken(f"entry {index} would be cut off, but {self.commit_index} is committed")
         self.journal.deleteEntriesFrom(index - self.journal.first_index)
+
+    def trim_to(self, index: int) -> None:
+        """Remove what is before index from the log. It must be in a durable image."""
+        if not self.first_index <= index <= self.applied_index:
+            raise InvariantBroken(
+                f"the log from {self.first_index} on would be trimmed to {index}, {self.applied_index} is applied"
+            )
+        self.journal.deleteEntriesTo(index - self.journal.first_index)
+
+    def jump_to(self, index: int) -> None:
+        """The state is that of the entry at index now, by an image. The log holds that entry."""
+        if index <= self.commit_index or not self.first_index <= index <= self.last_index:
+            raise InvariantBroken(
+                f"an image of entry {index} would follow {self.commit_index}, the log has {self.first_index} to "
+                f"{self.last_index}"
+            )
+        self._raft._SyncObj__raftCommitIndex = self._raft._SyncObj__raftLastApplied = index
+        self.journal.setRaftCommitIndex(index)
 
     def last_entry(self) -> bytes | None:
         """The last entry that is not applied yet, without its command byte; None if there is none but no-ops."""

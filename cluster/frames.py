@@ -3,8 +3,6 @@
 A frame travels as a dict with "type"; `decode` checks every field, so that a handler never sees a malformed one.
 Names and meanings follow figure 2 of the Raft paper (Ongaro and Ousterhout, 2014) and sections 3.10, 4.2.3, 6.4 and
 9.6 of Ongaro's thesis. Every answer tells the answerer's own term, so that a sender that fell behind learns of it.
-
-There is no frame for snapshots yet: one that arrives is refused as unknown.
 """
 
 from typing import TypeAlias, cast
@@ -138,6 +136,56 @@ class Diverged(Frame, frozen=True, tag="diverged"):
     chain: bytes
 
 
+class Install(Frame, frozen=True, tag="install"):
+    """From the leader: you need more of the log than there is; here is an image instead.
+
+    Answered by InstallProgress, or by Appended when the receiver has as much already.
+
+    transfer: number of this transfer. round: as of AppendEntries. index, entry_term, command: the entry that the image
+    ends with. meta: what the image is (`image_records.encode_meta`). commit_index: the leader's.
+    """
+
+    transfer: int
+    round: int
+    index: int
+    entry_term: int
+    command: bytes
+    meta: bytes
+    commit_index: int
+
+
+class InstallChunk(Frame, frozen=True, tag="install_chunk"):
+    """Part of the image. number: counts from 0. records: an array of (name, stored record). last: no more follow."""
+
+    transfer: int
+    number: int
+    records: bytes
+    last: bool
+
+
+class InstallProgress(Frame, frozen=True, tag="install_progress"):
+    """received: so many chunks are put away; -1: the transfer is of no use. loaded: so many records are objects."""
+
+    transfer: int
+    received: int
+    loaded: int
+
+
+class Content(Frame, frozen=True, tag="content"):
+    """To the leader: the content digest of my image behind the mark at index."""
+
+    index: int
+    digest: bytes
+    incarnation: int
+
+
+class Differs(Frame, frozen=True, tag="differs"):
+    """From the leader: your digest behind the mark at index is not the majority's; right: that one, empty for none."""
+
+    index: int
+    right: bytes
+
+
 AnyFrame: TypeAlias = (
     AppendEntries
     | Appended
@@ -152,6 +200,11 @@ AnyFrame: TypeAlias = (
     | ReadAnswer
     | Expelled
     | Diverged
+    | Install
+    | InstallChunk
+    | InstallProgress
+    | Content
+    | Differs
 )
 
 # These may leave before the journal is synced: they promise nothing about what is durable here.

@@ -1,4 +1,4 @@
-"""What a running node stands on: its data directory, journal and connections, opened in the right order.
+"""What a running node stands on: its data directory, journal, images and connections, opened in the right order.
 
 The directory is locked before anything in it is read and given up only after the journal is closed. A node whose
 cluster was not begun yet waits here for its genesis.
@@ -14,10 +14,16 @@ from cluster.failpoints import Failpoints
 from cluster.fatal import Fatal, SyncWatch, fatal
 from cluster.hello import PROTOCOL, PeerInfo
 from cluster.identity import DataDirectory, open_data_directory
+from cluster.image_folder import DiskImages
+from cluster.image_limits import ImageLimits
 from cluster.journal import FORMAT, Journal
 from cluster.peer_certificates import certificates_of
+from cluster.restart import ImageGround
 from cluster.transport import PeerTransport
+from cluster.worker import ImageThread
 from statemachine.entry import FEATURE_LEVEL
+
+IMAGE_FOLDER = "image"
 
 
 @dataclass
@@ -26,6 +32,7 @@ class NodeGround:
 
     directory: DataDirectory
     journal: Journal
+    images: ImageGround
     transport: PeerTransport
     sync_watch: SyncWatch
 
@@ -40,6 +47,7 @@ class NodeGround:
     async def close(self) -> None:
         self.sync_watch.stop()
         await self.transport.close()
+        self.images.worker.close()
         self.journal.close()
         self.directory.close()
 
@@ -55,7 +63,9 @@ async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
     try:
         if not directory.has_journal:
             await await_genesis(config, directory, certificates=certificates)
-        journal = directory.open_journal(Failpoints(config.failpoints))
+        points = Failpoints(config.failpoints)
+        journal = directory.open_journal(points)
+        folder = DiskImages(directory.path / IMAGE_FOLDER)
     except BaseException:
         directory.close()
         raise
@@ -79,6 +89,8 @@ async def open_ground(config: NodeConfig, end: Fatal = fatal) -> NodeGround:
         answer_stranger=Answers(directory, config.peers.keys(), journal.genesis),
         end=end,
     )
+    limits = ImageLimits(kept_entries=config.log_kept_entries)
+    images = ImageGround(folder, ImageThread(end), journal.identity, limits, points)
     sync_watch = SyncWatch(end)
     sync_watch.start()
-    return NodeGround(directory, journal, transport, sync_watch)
+    return NodeGround(directory, journal, images, transport, sync_watch)

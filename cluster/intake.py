@@ -193,6 +193,10 @@ class Intake:
         """An entry without operations, for due work."""
         self._append([], [])
 
+    def append_alone(self, operation: bytes) -> None:
+        """An entry of one operation of the cluster itself, which nobody waits for."""
+        self._append([operation], [("", 0, 0)])
+
     def _append(self, operations: list[bytes], origins: list[Origin]) -> None:
         now = self._clocks.monotonic()
         lease_now_ms, wall_now_ms = self._lease_clock.stamp(now), self._wall_clock.stamp(now)

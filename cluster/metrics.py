@@ -53,7 +53,12 @@ class Metrics:
     malformed_frames: int = 0
     due_stalls: int = 0  # due work that made no progress
     wall_clock_alarm: int = 0  # 1: no majority of clocks agrees, wall time runs on by the monotonic clock
+    images: int = 0  # written
+    image_records: int = 0  # changed records in them
+    image_index: int = 0  # of the last durable one
+    installs: int = 0  # images taken from a leader
     commit_seconds: Histogram = field(default_factory=Histogram)  # from append at the leader to commit
     sync_seconds: Histogram = field(default_factory=Histogram)
     turn_seconds: Histogram = field(default_factory=Histogram)
+    image_seconds: Histogram = field(default_factory=Histogram)  # from freeze to durable
     follower_lag: dict[str, int] = field(default_factory=dict)

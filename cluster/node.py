@@ -21,6 +21,7 @@ from cluster.ground import open_ground
 from cluster.metrics import Metrics
 from cluster.ports import Clocks, JournalPort, SystemClocks, TransportPort
 from cluster.proposer import OutcomeUnknown, Unavailable
+from cluster.restart import ImageGround, recover
 from statemachine.machine import Applied, Machine, Outcome
 
 __all__ = ["MemberStatus", "NodeStatus", "OutcomeUnknown", "Replica", "Unavailable"]
@@ -33,6 +34,8 @@ class Ground(Protocol):
 
     @property
     def journal(self) -> JournalPort: ...
+    @property
+    def images(self) -> ImageGround: ...
     @property
     def transport(self) -> TransportPort: ...
     @property
@@ -98,6 +101,7 @@ class Replica:
         self._entropy = entropy
         self._end = end
         self._subscribers: list[Callable[[int, Applied], None]] = []
+        self._jumped: list[Callable[[int], None]] = []
         self._ground: Ground | None = None
         self._core: Core | None = None
         self._archive: Archive | None = None
@@ -106,12 +110,13 @@ class Replica:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Open the data directory, join the others and begin to apply the log.
+        """Open the data directory, restore the state from its image, join the others and begin to apply the log.
 
         Returns once this node takes part, which may be long before it is `ready`; before the cluster is bootstrapped it
-        waits. Raises what opening the data directory raises.
+        waits. Raises what opening the data directory raises, and ImageError.
         """
         self._ground = ground = await self._open_ground(self.config, self._end)
+        image = await recover(ground.journal, ground.images, self.machine)
         if self.config.journal_archive is not None:
             self._archive = Archive(self.config.journal_archive, self.node_id)
         self._core = core = Core(
@@ -128,6 +133,9 @@ class Replica:
             entropy=self._entropy,
             end=self._end,
             subscribers=self._subscribers,
+            images=ground.images,
+            image=image,
+            jumped=self._jumped,
             archive=self._archive,
         )
         core.start()
@@ -146,6 +154,7 @@ class Replica:
             if under_way:
                 await asyncio.wait(under_way, timeout=max(0.0, ends_at - self._clocks.monotonic()))
             core.close()
+            core.imaging.finish()
         if ground is not None:
             await ground.close()
         if self._archive is not None:
@@ -208,6 +217,13 @@ class Replica:
     def subscribe(self, callback: Callable[[int, Applied], None]) -> None:
         """Call back after every applied entry, with its index; on the loop, so it must be quick. It must not raise."""
         self._subscribers.append(callback)
+
+    def subscribe_jumps(self, callback: Callable[[int], None]) -> None:
+        """Call back with the index when an image from the leader took the place of this node's state.
+
+        The entries up to there were not applied one by one: whatever a reader waits for may have happened.
+        """
+        self._jumped.append(callback)
 
     # ------------------------------------------------------------------ state
 

@@ -8,6 +8,8 @@ Invariant, checked at every send: a vote or an acknowledgement never says more t
 earlier term that was still waiting when the term rose is dropped; a lost message is always safe.
 """
 
+from msgspec import structs
+
 from cluster import frames
 from cluster.engine import Engine
 from cluster.fatal import InvariantBroken
@@ -40,6 +42,8 @@ class Outbox:
             to, waiting = self._waiting[place]
             if to == node_id:
                 if isinstance(waiting, Appended) and waiting.success and waiting.term == frame.term:
+                    if waiting.match_index > frame.match_index:  # a heartbeat behind the end of an install
+                        frame = structs.replace(frame, match_index=waiting.match_index, hint=waiting.hint)
                     self._waiting[place] = (node_id, frame)
                     return
                 break

@@ -205,6 +205,14 @@ class Proposer:
             self._applied_term = term
             self._wait_again([s for s, proposal in self._pending.items() if proposal.term < term])
 
+    def on_jump(self, term: int) -> None:
+        """An image took the place of entries up to this log term: what may be among them has an unknown outcome."""
+        for proposal in [p for p in self._pending.values() if p.term <= term]:
+            del self._pending[proposal.sequence]
+            self._release(proposal)
+            proposal.refuse(OutcomeUnknown("this node was brought up to date by an image, which tells no outcomes"))
+        self._applied_term = max(self._applied_term, term)
+
     # ------------------------------------------------------------------ deadlines
 
     def tick(self, now: float) -> None:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cluster.engine import Engine
+from cluster.engine import GENESIS_INDEX, Engine
 from cluster.fatal import InvariantBroken
 from cluster.frames import Appended, AppendEntries, Expelled
 from cluster.outbox import Outbox
@@ -72,6 +72,7 @@ class Replication:
         self._silence_s = 0.9 * heartbeat_s  # the timer rings at heartbeats, a little early or late
         self.round = 0
         self.progress: dict[str, Progress] = {}
+        self.on_behind: Callable[[str, float], None] = lambda node_id, now: None  # a follower needs an image
 
     # ------------------------------------------------------------------ begin and end
 
@@ -107,7 +108,9 @@ class Replication:
             if not self._engine.is_connected(node_id):
                 continue
             sent = False
-            while self._has_room(progress) and progress.next_index <= self._engine.last_index:
+            if self.needs_image(node_id):
+                self.on_behind(node_id, now)
+            while self._has_more(progress) and self._has_room(progress):
                 if not self._send_entries(node_id, progress, now):
                     break
                 sent = True
@@ -121,10 +124,23 @@ class Replication:
             if behind and self._engine.is_connected(node_id):
                 self._send_empty(node_id, progress, now, quiet=True)
 
+    def needs_image(self, node_id: str) -> bool:
+        """Whether the entry before the follower's next one is gone from the log, so that no entries can follow it."""
+        progress = self.progress.get(node_id)
+        return progress is not None and GENESIS_INDEX < progress.next_index <= self._engine.first_index
+
+    def _has_more(self, progress: Progress) -> bool:
+        return self._engine.first_index < progress.next_index <= self._engine.last_index
+
     def _has_room(self, progress: Progress) -> bool:
         if progress.probing:
             return not progress.unanswered
         return len(progress.unanswered) < WINDOW_FRAMES and progress.unanswered_bytes < WINDOW_BYTES
+
+    def next_round(self) -> int:
+        """The number of the next frame to anybody."""
+        self.round += 1
+        return self.round
 
     def _send_entries(self, node_id: str, progress: Progress, now: float) -> bool:
         records = self._engine.records(progress.next_index, FRAME_ENTRIES, FRAME_BYTES)
@@ -144,18 +160,23 @@ class Replication:
         self, node_id: str, progress: Progress, entries: list[tuple[int, bytes]], now: float, quiet: bool
     ) -> bool:
         engine = self._engine
-        self.round += 1
+        self.next_round()
         lease_now_ms, wall_now_ms, digest = self._stamp()
         previous = progress.next_index - 1
         if previous < progress.match_index:
             raise InvariantBroken(
                 f"{node_id} has {progress.match_index}, but would be sent {progress.next_index} again"
             )
+        previous_term = 0
+        if previous < engine.first_index:
+            previous = 0  # it waits for an image: this agrees with any log and says only who leads
+        else:
+            previous_term = engine.term_at(previous)
         frame = AppendEntries(
             engine.term,
             self.round,
             previous,
-            engine.term_at(previous),
+            previous_term,
             entries,
             engine.commit_index,
             lease_now_ms,
@@ -211,8 +232,8 @@ class Replication:
                 progress.expelled = True
                 self._outbox.put(node_id, Expelled(frame.term, reason))
             return
-        # The entry before the probe must be in this log: a member with an empty disk has nothing but the first one.
-        lowest = max(progress.match_index, self._engine.first_index) + 1
+        # Every log has the entry of genesis, or had it: nothing is to be found below.
+        lowest = max(progress.match_index, GENESIS_INDEX) + 1
         self._probe_from(progress, max(min(frame.hint, progress.next_index - 1), lowest))
 
     def answered_since(self, moment: float) -> set[str]:

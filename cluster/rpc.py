@@ -45,28 +45,41 @@ class AppendHandler:
         self._on_news = on_news
         self._acknowledged = (0, 0)  # (term, the highest match told to its leader)
 
+    @property
+    def acknowledged_index(self) -> int:
+        """The highest match told to the leader of the current term."""
+        term, match_index = self._acknowledged
+        return match_index if term == self._engine.term else 0
+
+    def hear(self, node_id: str, term: int, now: float) -> bool:
+        """A leader's frame arrived. Returns whether it leads the current term; then this node follows it."""
+        if term < self._engine.term:
+            return False
+        self._election.see_term(term, now)
+        self._engine.follow(node_id)
+        self._election.heard_from_leader(now)
+        return True
+
     def on_append_entries(self, node_id: str, frame: AppendEntries, now: float) -> None:
         engine = self._engine
-        if frame.term < engine.term:
-            self._answer(node_id, frame, success=False, match_index=0, hint=0)
+        if not self.hear(node_id, frame.term, now):
+            # Of an earlier term, and rounds count within a term: the sender may lead a later one by now.
+            self._answer(node_id, 0, success=False, match_index=0, hint=0)
             return
-        self._election.see_term(frame.term, now)
-        engine.follow(node_id)
-        self._election.heard_from_leader(now)
         self._lease_clock.hear(frame.lease_now_ms, now)
         self._wall_clock.hear(frame.wall_now_ms, now)
-        term, match_index = self._acknowledged
-        if term == engine.term and engine.last_index < match_index:
+        acknowledged = self.acknowledged_index
+        if engine.last_index < acknowledged:
             raise InvariantBroken(
-                f"the log ends at {engine.last_index}, but {match_index} was acknowledged in term {term}"
+                f"the log ends at {engine.last_index}, but {acknowledged} was acknowledged in term {engine.term}"
             )
         hint = self._disagreement(frame)
         if hint is not None:
-            self._answer(node_id, frame, success=False, match_index=0, hint=hint)
+            self._answer(node_id, frame.round, success=False, match_index=0, hint=hint)
         else:
             match_index = self._take_in(frame)
             if not frame.quiet:
-                self._answer(node_id, frame, success=True, match_index=match_index, hint=match_index + 1)
+                self.acknowledge(node_id, frame.round, match_index)
         self._on_news(node_id, frame)
 
     def _disagreement(self, frame: AppendEntries) -> int | None:
@@ -105,16 +118,21 @@ class AppendHandler:
             engine.advance_commit(commit_index)
         return index
 
-    def _answer(self, node_id: str, frame: AppendEntries, success: bool, match_index: int, hint: int) -> None:
+    def acknowledge(self, node_id: str, round_: int, match_index: int) -> None:
+        """Tell the leader that the log agrees with its own up to match_index, once that is durable.
+
+        round_: of the leader's frame that this answers.
+        """
+        self._acknowledged = (self._engine.term, max(match_index, self.acknowledged_index))
+        self._answer(node_id, round_, success=True, match_index=match_index, hint=match_index + 1)
+
+    def _answer(self, node_id: str, round_: int, success: bool, match_index: int, hint: int) -> None:
         engine = self._engine
-        if success:
-            term, before = self._acknowledged
-            self._acknowledged = (engine.term, max(match_index, before if term == engine.term else 0))
         self._outbox.put(
             node_id,
             Appended(
                 engine.term,
-                frame.round,
+                round_,
                 self._quorum.incarnation,
                 success,
                 match_index,

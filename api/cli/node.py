@@ -89,6 +89,7 @@ async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
     from api.app import serve_http
     from cluster.certs import CertificateError
     from cluster.identity import DataDirectoryError
+    from cluster.image_records import ImageError
     from cluster.journal import JournalError
     from cluster.node import Replica
     from cluster.peer_addresses import TransportError
@@ -107,7 +108,7 @@ async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
         if await _unless(stop, replica.start()):
             _log.info("node %s is reached at %s", config.id, config.advertise)
             await stop.wait()
-    except (CertificateError, DataDirectoryError, JournalError, TransportError) as error:
+    except (CertificateError, DataDirectoryError, ImageError, JournalError, TransportError) as error:
         _log.critical("this node cannot start: %s", error)
         return EXIT_FAILED
     finally:

@@ -10,8 +10,13 @@ from cluster.frames import (
     AnyFrame,
     Appended,
     AppendEntries,
+    Content,
+    Differs,
     Diverged,
     Expelled,
+    Install,
+    InstallChunk,
+    InstallProgress,
     MalformedFrame,
     PreVote,
     PreVoteAnswer,
@@ -39,6 +44,11 @@ EXAMPLES: list[AnyFrame] = [
     ReadAnswer(7, 1, 11),
     Expelled(7, "reason"),
     Diverged(7, 11, bytes(32)),
+    Install(7, 1, 3, 9, 6, b"\x20entry", b"meta", 12),
+    InstallChunk(7, 1, 0, b"records", False),
+    InstallProgress(7, 1, -1, 0),
+    Content(7, 9, bytes(16), 1),
+    Differs(7, 9, b""),
 ]
 
 

@@ -6,20 +6,26 @@ Everything follows from the seed. A node is a whole `Replica`; only what `cluste
 import asyncio
 import json
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cluster.config import NodeConfig
 from cluster.core import Core
+from cluster.engine import ENTRY
 from cluster.fatal import Fatal
+from cluster.image_limits import ImageLimits
+from cluster.journal_records import JournalIdentity
 from cluster.node import OutcomeUnknown, Replica, Unavailable
-from cluster.ports import Message
+from cluster.ports import LogRecord, Message
 from cluster.pulse import Pulse
+from cluster.restart import ImageGround
 from statemachine.entry import OPERATOR, decode_entry, decode_operation, encode_operation, genesis_entry
+from statemachine.image_state import content_of
 from statemachine.machine import Outcome
 from tests.simulation.disk import Disk, SimulatedJournal
+from tests.simulation.images import SimulatedImages, SimulatedThread
 from tests.simulation.network import Network, SimulatedTransport
 from tests.simulation.virtual_loop import NodeEnded, VirtualLoop
 
@@ -28,6 +34,7 @@ T = TypeVar("T")
 WALL_MS = 1_700_000_000_000
 ELECTION_TIMEOUT_MS = (300, 600)
 WRITE = "organizations.create"  # the operation by which clients write
+JOB_TAKES_S = (0.0005, 0.02)  # a job of the image thread
 
 
 @dataclass
@@ -47,6 +54,7 @@ class SimulatedClocks:
 @dataclass
 class SimulatedGround:
     journal: SimulatedJournal
+    images: ImageGround
     transport: SimulatedTransport
     incarnation: int
 
@@ -56,6 +64,7 @@ class SimulatedGround:
 
     async def close(self) -> None:
         await self.transport.close()
+        self.images.worker.close()
 
 
 class _Asleep:
@@ -78,6 +87,7 @@ class SimulatedNode:
         self.disk = disk
         self.clocks = SimulatedClocks(cluster.loop)
         self.replica: Replica | None = None
+        self.thread: SimulatedThread | None = None
         self.ended: str | None = None  # why the node ended by itself
         self.starts = 0
 
@@ -109,8 +119,13 @@ class SimulatedNode:
         await self.replica.start()
 
     async def _ground(self, config: NodeConfig, end: Fatal) -> SimulatedGround:
-        transport = SimulatedTransport(self.cluster.network, self.id, self.incarnation, self.cluster.ids)
-        return SimulatedGround(SimulatedJournal(self.disk), transport, self.incarnation)
+        cluster = self.cluster
+        transport = SimulatedTransport(cluster.network, self.id, self.incarnation, cluster.ids)
+        rng = random.Random(f"{cluster.seed} {self.id} {self.starts} thread")
+        self.thread = SimulatedThread(end, rng, JOB_TAKES_S, lambda: self.id in cluster.network.paused)
+        owner = JournalIdentity("simulated", self.id, self.incarnation)
+        images = ImageGround(SimulatedImages(self.disk), self.thread, owner, cluster.limits)
+        return SimulatedGround(SimulatedJournal(self.disk), images, transport, self.incarnation)
 
     def _end(self, reason: str, error: BaseException | None = None) -> NoReturn:
         if self.ended is None:
@@ -122,6 +137,8 @@ class SimulatedNode:
     def crash(self) -> None:
         """The process is killed, or the power is lost: what was not synced is gone."""
         replica, self.replica = self.replica, None
+        if self.thread is not None:
+            self.thread.kill()
         if replica is not None:
             self.cluster.network.resume(self.id)
             self.cluster.network.leave(self.id)
@@ -157,8 +174,9 @@ class SimulatedNode:
 class SimulatedCluster:
     """Nodes with ids n1, n2, … that share one genesis. Also the judge of what must hold at every moment."""
 
-    def __init__(self, loop: VirtualLoop, seed: int, size: int = 3) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, size: int = 3, limits: ImageLimits | None = None) -> None:
         self.loop = loop
+        self.limits = limits or ImageLimits()
         self.seed = seed
         self.rng = random.Random(seed)
         self.network = Network(random.Random(f"{seed} network"))
@@ -171,6 +189,8 @@ class SimulatedCluster:
         }
         self.leaders: dict[int, str] = {}  # term to leader, for all time
         self.applied: dict[int, bytes] = {}  # index to chain digest, for all time
+        self.history: dict[int, LogRecord] = {}  # every entry that was applied anywhere
+        self.installs = 0
         self.acknowledged: list[bytes] = []
         self.acknowledged_index = 0
         self.refused: list[bytes] = []  # definitely not applied, as the callers were told
@@ -195,10 +215,20 @@ class SimulatedCluster:
 
     def watch(self, node: SimulatedNode) -> None:
         def applied(index: int, _: object) -> None:
+            compare(index)
+            record = node.core.engine.records(index, 1, 1)[0]
+            assert self.history.setdefault(index, record) == record, f"{node.id} has another entry {index}"
+
+        def jumped(index: int) -> None:
+            self.installs += 1
+            compare(node.running.machine.index)
+
+        def compare(index: int) -> None:
             chain = node.running.machine.chain
             assert self.applied.setdefault(index, chain) == chain, f"{node.id} differs after entry {index}"
 
         node.running.subscribe(applied)
+        node.running.subscribe_jumps(jumped)
 
     def _watch_message(self, sender: str, receiver: str, message: Message) -> None:
         disk = self.nodes[sender].disk
@@ -292,18 +322,17 @@ class SimulatedCluster:
 
     def written(self, node_id: str) -> list[bytes]:
         """The names of the operations in the log on this node's disk, in order."""
-        names = []
-        for command, _, _ in self[node_id].disk.records[1:]:
-            if command[0] == 0x20:
-                operations = [decode_operation(operation) for operation in decode_entry(command[1:]).operations]
-                names += [json.loads(op.arguments)["name"].encode() for op in operations if op.name == WRITE]
-        return names
+        return _names_in(self[node_id].disk.records)
 
     def check_log(self) -> None:
         """All nodes have settled: what was acknowledged is in the log, once; nothing is in it twice."""
-        logs = [self.log(node_id) for node_id in self.ids]
-        assert all(log == logs[0] for log in logs), "logs differ"
-        names = self.written(self.ids[0])
+        for node in self.nodes.values():
+            entries = [record for record in node.disk.records if record[0][0] == ENTRY]
+            assert all(self.history[record[1]] == record for record in entries), f"the log of {node.id} differs"
+            assert node.disk.records[-1][1] == node.core.engine.last_index
+            digest = content_of(node.running.machine.store).digest
+            assert digest == content_of(self[self.ids[0]].running.machine.store).digest, f"{node.id} has other records"
+        names = _names_in(record for _, record in sorted(self.history.items()))
         assert len(names) == len(set(names)), "something was written twice"
         lost = set(self.acknowledged) - set(names)
         assert not lost, f"acknowledged and lost: {sorted(lost)[:5]}"
@@ -318,13 +347,17 @@ class SimulatedCluster:
 
 
 def simulate(
-    scenario: Callable[[SimulatedCluster], Coroutine[Any, Any, T]], seed: int = 1, size: int = 3, start: bool = True
+    scenario: Callable[[SimulatedCluster], Coroutine[Any, Any, T]],
+    seed: int = 1,
+    size: int = 3,
+    start: bool = True,
+    limits: ImageLimits | None = None,
 ) -> T:
     """Run a scenario on a fresh cluster in virtual time; its nodes are started unless told otherwise."""
     loop = VirtualLoop()
 
     async def run() -> T:
-        cluster = SimulatedCluster(loop, seed, size)
+        cluster = SimulatedCluster(loop, seed, size, limits)
         try:
             if start:
                 await cluster.start()
@@ -336,6 +369,15 @@ def simulate(
         return result
 
     return loop.run(run())
+
+
+def _names_in(records: Iterable[LogRecord]) -> list[bytes]:
+    names = []
+    for command, _, _ in records:
+        if command[0] == ENTRY:
+            operations = [decode_operation(operation) for operation in decode_entry(command[1:]).operations]
+            names += [json.loads(op.arguments)["name"].encode() for op in operations if op.name == WRITE]
+    return names
 
 
 async def attempt(write: Coroutine[Any, Any, Outcome]) -> Outcome | None:

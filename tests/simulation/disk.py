@@ -1,16 +1,22 @@
 """A disk that keeps exactly what LMDB promises: after a crash, the last synced transaction and nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pysyncobj.journal import Journal as RaftJournal
 
+from cluster.journal_records import InstallMark
 from cluster.ports import LogRecord
 
 
 @dataclass
 class Disk:
-    """What survives a crash. fault: called before each transaction; it may raise, as a full or broken disk does."""
+    """What survives a crash. fault: called before each transaction; it may raise, as a full or broken disk does.
+
+    passed: called before and after whatever becomes durable (of the journal and of images), with its name. It may
+    raise, as a process that is killed there does nothing more.
+    """
 
     records: list[LogRecord] = field(default_factory=list)
     term: int = 0
@@ -18,6 +24,17 @@ class Disk:
     commit_index: int = 0
     syncs: int = 0
     fault: Callable[[], None] = lambda: None
+    mark: InstallMark | None = None
+    images: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
+    current_image: str | None = None
+    passed: Callable[[str], None] = lambda what: None
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Something becomes durable within."""
+        self.passed(f"before {what}")
+        yield
+        self.passed(f"after {what}")
 
     @staticmethod
     def with_genesis(entry: bytes) -> "Disk":
@@ -32,6 +49,8 @@ class SimulatedJournal(RaftJournal):  # type: ignore[misc]
         self._records = list(disk.records)
         self._kept = len(self._records)  # so many are on disk as they are here
         self._term, self._vote, self._commit_index = disk.term, disk.vote, disk.commit_index
+        self._removed = 0  # so many of the first on disk are gone here
+        self.mark = disk.mark
         self._failed = False
         self.dirty = False
 
@@ -81,10 +100,26 @@ class SimulatedJournal(RaftJournal):  # type: ignore[misc]
         return len(self._records)
 
     def add(self, command: bytes, idx: int, term: int) -> None:
-        assert idx == self.last_index + 1
-        assert self.last_term <= term <= self._term
+        assert not self._records or idx == self.last_index + 1
+        assert (self.last_term if self._records else 0) <= term <= self._term
         self._records.append((command, idx, term))
         self.dirty = True
+
+    def clear(self) -> None:
+        self._records.clear()
+        self._kept = self._removed = 0
+        self.dirty = True
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
+        assert 0 <= entryTo < len(self._records)
+        del self._records[:entryTo]
+        self._removed += min(entryTo, self._kept)
+        self._kept = max(self._kept - entryTo, 0)
+        self.dirty = True
+
+    def set_mark(self, mark: InstallMark | None) -> None:
+        self.dirty = self.dirty or mark != self.mark
+        self.mark = mark
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
         del self._records[entryFrom:]
@@ -118,9 +153,12 @@ class SimulatedJournal(RaftJournal):  # type: ignore[misc]
         self.disk.fault()
         self._failed = False
         disk = self.disk
-        del disk.records[self._kept :]
-        disk.records += self._records[self._kept :]
-        self._kept = len(self._records)
-        disk.term, disk.vote, disk.commit_index = self._term, self._vote, min(self._commit_index, self.last_index)
-        disk.syncs += 1
+        with disk.step("journal"):
+            del disk.records[: self._removed]
+            del disk.records[self._kept :]
+            disk.records += self._records[self._kept :]
+            self._kept, self._removed = len(self._records), 0
+            disk.term, disk.vote, disk.commit_index = self._term, self._vote, min(self._commit_index, self.last_index)
+            disk.mark = self.mark
+            disk.syncs += 1
         self.dirty = False

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -14,11 +15,15 @@ from cluster.config import NodeConfig
 from cluster.core import Core
 from cluster.fatal import Fatal
 from cluster.frames import AnyFrame, Appended, AppendEntries, PreVote, PreVoteAnswer, RequestVote, Vote
+from cluster.image_limits import ImageLimits
+from cluster.journal_records import JournalIdentity
 from cluster.node import Replica
 from cluster.ports import Message
+from cluster.restart import ImageGround
 from statemachine.entry import OPERATOR, encode_entry, encode_operation, genesis_entry
 from tests.simulation.cluster import ELECTION_TIMEOUT_MS, WALL_MS, SimulatedClocks
 from tests.simulation.disk import Disk, SimulatedJournal
+from tests.simulation.images import SimulatedImages, SimulatedThread
 from tests.simulation.network import SimulatedPeerInfo
 from tests.simulation.virtual_loop import NodeEnded, VirtualLoop
 
@@ -81,6 +86,7 @@ class LoneNode:
         self.disk = Disk.with_genesis(genesis_entry("lone", INCARNATIONS, WALL_MS, bytes(16)))
         self.ended: str | None = None
         self.starts = 0
+        self.limits = ImageLimits()
         self.replica: Replica
         self.transport: ScriptedTransport
 
@@ -98,6 +104,7 @@ class LoneNode:
     async def start(self) -> None:
         self.starts += 1
         self.ended = None
+        self.thread: SimulatedThread
         self.transport = ScriptedTransport("n1")
         rng = random.Random(self.starts)
         config = NodeConfig(
@@ -119,7 +126,11 @@ class LoneNode:
         await self.replica.start()
 
     async def _ground(self, config: NodeConfig, end: Fatal) -> "_Ground":
-        return _Ground(SimulatedJournal(self.disk), self.transport)
+        incarnation = INCARNATIONS["n1"]
+        self.thread = SimulatedThread(end, random.Random(self.starts))
+        owner = JournalIdentity("lone", "n1", incarnation)
+        images = ImageGround(SimulatedImages(self.disk), self.thread, owner, self.limits)
+        return _Ground(SimulatedJournal(self.disk), images, self.transport, incarnation)
 
     def _end(self, reason: str, error: BaseException | None = None) -> NoReturn:
         self.ended = self.ended or reason
@@ -129,6 +140,7 @@ class LoneNode:
     async def restart(self) -> None:
         """Killed and started again: what was not synced is gone."""
         self.replica.crash()
+        self.thread.kill()
         await self.start()
 
     # ------------------------------------------------------------------ frames
@@ -199,11 +211,12 @@ class LoneNode:
         )
 
 
+@dataclass
 class _Ground:
-    def __init__(self, journal: SimulatedJournal, transport: ScriptedTransport) -> None:
-        self.journal = journal
-        self.transport = transport
-        self.incarnation = INCARNATIONS["n1"]
+    journal: SimulatedJournal
+    images: ImageGround
+    transport: ScriptedTransport
+    incarnation: int
 
     def sync(self) -> float:
         self.journal.sync()
