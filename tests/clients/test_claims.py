@@ -122,3 +122,17 @@ def test_events_are_watched_and_listed(
     assert len(seen["watched"]) == 3
     assert seen["unique"]
     assert seen["in_order"]
+
+
+@versions
+def test_the_blocking_client(shared_cluster: Cluster, shared_space: Space, tmp_path: Path, version: str) -> None:
+    first, second, _ = shared_cluster.nodes
+    with ClientProgram(version, "blocking_life.py", shared_space, first, tmp_path, second.url) as program:
+        seen = program.finish()
+    assert seen == {
+        "generations": [1],
+        "busy": "busy",
+        "ran": "by generation 2",
+        "types": ["scope.created", "claim.acquired", "claim.released", "claim.acquired", "claim.released"],
+        "cancelled": "SCOPE_CANCELLED",
+    }

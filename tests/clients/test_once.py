@@ -9,6 +9,7 @@ import pytest
 
 from tests.clients.program import ClientProgram
 from tests.integration.cluster import Cluster, Space
+from tests.integration.waiting import eventually
 
 VERSION = "0.3.0"
 _names = count()
@@ -166,3 +167,26 @@ def test_running_work_hears_that_its_run_was_stopped_elsewhere(
             stopper.finish()
         # What it has done is still taken; nothing new begins.
         assert worker.finish() == {"began": "piece", "ended": "result", "next": "StoppedError"}
+
+
+def test_a_run_is_watched(shared_cluster: Cluster, shared_space: Space, tmp_path: Path, run: str) -> None:
+    first, second, _ = shared_cluster.nodes
+    with ClientProgram(VERSION, "run_events.py", shared_space, first, tmp_path, RUNSTATE_RUN=run) as watcher:
+        scope = watcher.wait_for("run")
+        numbers = count()
+
+        def saw_enough() -> bool:
+            me = {"scopeId": scope, "key": f"work:{next(numbers)}"}
+            token = shared_space.do(second, "POST", "/once/acquire", {**me, "holder": "h", "holderSession": "s"})[
+                "token"
+            ]
+            shared_space.do(second, "POST", "/once/complete", {**me, "token": token, "result": None})
+            return not watcher.program.alive
+
+        # It begins to watch a moment after it joined; what it sees is whole from its first event on.
+        eventually(saw_enough, within_seconds=20, what=watcher.program.last_words)
+        seen = watcher.finish()["seen"]
+    assert all(aware for _, _, aware in seen)
+    completed = [key for kind, key, _ in seen if kind == "once.completed"]
+    first_seen = int(completed[0].partition(":")[2])
+    assert completed == [f"work:{first_seen + step}" for step in range(3)]

@@ -1,0 +1,1 @@
+"""Real node processes on real disks, used, hurt and judged from outside."""
