@@ -91,6 +91,7 @@ class Cluster:
         self.directory = directory
         self.programs: list[Program] = []  # others that work with it, for the report of a failed test
         directory.mkdir(parents=True, exist_ok=True)
+        self.archive = directory / "archive"  # every committed entry of every node, for `tests.integration.log`
         self._block = PortBlock()
         (directory / "operator.key").write_text(OPERATOR_KEY)
         ports, peer_ports = self._block.ports[:count], self._block.ports[count : 2 * count]
@@ -129,6 +130,7 @@ class Cluster:
             "operator_key_file": str(self.directory / "operator.key"),
             "election_timeout_ms": [300, 600],
             "local": True,
+            "journal_archive": str(self.archive),
             **self._options,
             **options,
         }

@@ -9,9 +9,9 @@ from tests.integration.cluster import Cluster, Space
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Three nodes of the test's own, ready."""
-    with Cluster(tmp_path / "cluster") as nodes:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """Three nodes of the test's own, ready. A parameter, if there is one, is their options."""
+    with Cluster(tmp_path / "cluster", options=getattr(request, "param", {})) as nodes:
         yield nodes.start()
 
 

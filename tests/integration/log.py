@@ -1,4 +1,8 @@
-"""The committed log of stopped nodes, read from their journals, and what the machine makes of it.
+"""The committed log of stopped nodes and what the machine makes of it.
+
+Nodes forget the head of their log once it is in an image, and one that got an image never had what is in it. So the log
+is put together from what every node archived as it applied it; where two have the same index, they must agree, also
+with what is in the journals.
 
 The log is the truth that all replies are compared with: a request that was acknowledged is in it, at the place that the
 reply named, with the outcome that the reply told; a request without an idempotency key is in it at most once.
@@ -9,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from cluster.archive import read_archive
 from cluster.engine import ENTRY
 from cluster.journal import Journal, LogEntry
 from statemachine.declare import OPERATIONS
@@ -20,8 +25,25 @@ from tests.integration.load.record import Request
 _SLICE = 500
 
 
-def entries(node: Node) -> Iterator[LogEntry]:
-    """The log of a node that does not run, (command, index, term) each."""
+def committed_log(cluster: Cluster) -> list[LogEntry]:
+    """All entries from the first on, (command, index, term) each. The nodes must have stopped.
+
+    Raises AssertionError when two nodes have something else at the same index, or nobody has one of them.
+    """
+    log: dict[int, LogEntry] = {}
+    for node in cluster.nodes:
+        for entry in read_archive(cluster.archive / f"{node.id}.log"):
+            known = log.setdefault(entry[1], entry)
+            assert known == entry, (node.id, known, entry)
+    for node in cluster.nodes:
+        for entry in _journal(node):
+            # What lies behind the last committed one was promised to nobody.
+            assert log.get(entry[1], entry) == entry, (node.id, log[entry[1]], entry)
+    assert sorted(log) == list(range(1, len(log) + 1)), "the archives have gaps"
+    return [log[index] for index in sorted(log)]
+
+
+def _journal(node: Node) -> Iterator[LogEntry]:
     journal = Journal(str(node.data / "journal"))
     try:
         index = journal.first_index
@@ -30,15 +52,6 @@ def entries(node: Node) -> Iterator[LogEntry]:
             index += len(some)
     finally:
         journal.close()
-
-
-def logs_agree(cluster: Cluster) -> list[LogEntry]:
-    """The longest log. Raises AssertionError when another node has something else at the same index."""
-    logs = sorted((list(entries(node)) for node in cluster.nodes), key=len)
-    for shorter in logs[:-1]:
-        for mine, theirs in zip(shorter, logs[-1], strict=False):
-            assert mine == theirs, (mine, theirs)
-    return logs[-1]
 
 
 class Decided(NamedTuple):

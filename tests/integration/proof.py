@@ -10,7 +10,7 @@ from typing import Any
 from tests.integration.cluster import Cluster, Node, Space
 from tests.integration.judge import judge
 from tests.integration.load.record import Request
-from tests.integration.log import Replay, logs_agree
+from tests.integration.log import Replay, committed_log
 
 SAMPLES = 12
 
@@ -26,7 +26,7 @@ def prove(cluster: Cluster, space: Space, scope_id: str, requests: list[Request]
     digests = cluster.digests()
     assert len(set(digests.values())) == 1, digests
     cluster.stop()
-    replay = Replay(logs_agree(cluster))
+    replay = Replay(committed_log(cluster))
     replay.holds_every_reply(requests)
     replay.holds_nothing_twice(requests)
     replay.has_an_event_for_every_owner(events)

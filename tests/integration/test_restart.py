@@ -7,7 +7,7 @@ import pytest
 from tests.integration.cluster import Cluster, Space
 from tests.integration.judge import judge
 from tests.integration.load.start import Load
-from tests.integration.log import Replay, logs_agree
+from tests.integration.log import Replay, committed_log
 
 
 @pytest.mark.timeout(180)
@@ -27,7 +27,7 @@ def test_a_rolling_restart_gives_no_client_an_error(cluster: Cluster, space: Spa
     assert not unknown, unknown[:3]
     assert len(set(cluster.digests().values())) == 1
     cluster.stop()
-    replay = Replay(logs_agree(cluster))
+    replay = Replay(committed_log(cluster))
     replay.holds_every_reply(requests)
     replay.holds_nothing_twice(requests)
 
