@@ -79,13 +79,13 @@ def test_a_tally_counts_records_unless_told_what_to_add_up() -> None:
 def test_a_table_and_a_kind_of_due_item_are_declared_once_and_of_a_known_clock() -> None:
     due = Due("specimen.again", "lease", at=lambda _: None, run=lambda _context, _record: None)
     Table("more-specimens", Specimen, key=lambda s: s.id, due=(due,))
-    for name, declared in (
+    for name, dues in (
         ("specimens", ()),
         ("other-specimens", (due,)),
         ("timeless-specimens", (replace(due, kind="specimen.timeless", clock="moon"),)),
     ):
         with pytest.raises(AssertionError):
-            Table(name, Specimen, key=lambda s: s.id, due=declared)
+            Table(name, Specimen, key=lambda s: s.id, due=dues)
 
 
 def test_deleting_what_is_not_there_is_a_defect(store: Store, specimens: SimpleNamespace) -> None:
