@@ -42,6 +42,10 @@ def test_reads_what_was_put(store: Store, specimens: SimpleNamespace) -> None:
     assert rows.first(specimens.ranked, "g") is rows["b"]
     assert rows.first(specimens.ranked, "none") is None
     assert rows.count(specimens.ranked, "g") == 2
+    assert rows.count(specimens.ranked, "g", after=(1, "b")) == 1
+    assert rows.count(specimens.ranked, "g", after=(2,)) == 1
+    assert rows.count(specimens.ranked, "g", after=(9,)) == 0
+    assert rows.count(specimens.ranked, "none", after=(9,)) == 0
     assert rows.tally(specimens.total, "g") == 12
     assert rows.tally(specimens.total, "none") == 0
 
