@@ -11,6 +11,7 @@ reply named, with the outcome that the reply told; a request without an idempote
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cluster.archive import read_archive
@@ -41,6 +42,15 @@ def committed_log(cluster: Cluster) -> list[LogEntry]:
             assert log.get(entry[1], entry) == entry, (node.id, log[entry[1]], entry)
     assert sorted(log) == list(range(1, len(log) + 1)), "the archives have gaps"
     return [log[index] for index in sorted(log)]
+
+
+def images_installed(cluster: Cluster) -> int:
+    """How often a node got an image from the leader instead of the log: so often its archive leaves something out."""
+    gaps = 0
+    for node in cluster.nodes:
+        indexes = [index for _, index, _ in read_archive(cluster.archive / f"{node.id}.log")]
+        gaps += sum(later != earlier + 1 for earlier, later in pairwise(indexes))
+    return gaps
 
 
 def _journal(node: Node) -> Iterator[LogEntry]:
