@@ -185,7 +185,7 @@ class Installer:
             return
         self._outbox.put(draft.leader_id, self._progress(draft.transfer, chunks))
         if draft.complete and chunks == draft.chunks:
-            draft.loading = self._begin(self._load(draft))
+            draft.loading = self._begin(partial(self._load, draft))
         self._kick()
 
     async def _load(self, draft: _Draft) -> None:
@@ -209,10 +209,10 @@ class Installer:
             self._remove(draft)
         self._kick()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
         async def run() -> None:
             try:
-                await work
+                await work()
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
@@ -252,7 +252,7 @@ class Installer:
         old_image, old_store = self._writer.image, self._machine.restore(meta.values, store)
         self._writer.switch(image)
         self._ground.worker.do(partial(self._remove_old, old_image))
-        self._begin(drop_store(old_store))
+        self._begin(partial(drop_store, old_store))
         log.info("this node has the image of entry %d: %d records", meta.index, meta.records)
         self._installed(meta)
         if engine.leader_id is not None:
@@ -290,7 +290,7 @@ class Installer:
 
     def _remove(self, draft: _Draft) -> None:
         if draft.loaded is not None:
-            self._begin(drop_store(draft.loaded[1]))
+            self._begin(partial(drop_store, draft.loaded[1]))
             draft.loaded = None
         self._ground.worker.do(partial(self._discard, draft))
 

@@ -4,6 +4,7 @@ Everything follows from the seed. A node is a whole `Replica`; only what `cluste
 """
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -102,6 +103,10 @@ class SimulatedNode:
         assert core is not None
         return core
 
+    @property
+    def thread_idle(self) -> bool:
+        return self.thread is not None and self.thread.idle
+
     async def start(self) -> None:
         assert self.replica is None
         self.starts += 1
@@ -116,7 +121,11 @@ class SimulatedNode:
             end=self._end,
         )
         self.cluster.watch(self)
-        await self.replica.start()
+        try:
+            await self.replica.start()
+        except OSError as error:  # its disk fails: it does not start
+            with contextlib.suppress(NodeEnded):
+                self._end(f"this node cannot start: {error}")
 
     async def _ground(self, config: NodeConfig, end: Fatal) -> SimulatedGround:
         cluster = self.cluster

@@ -183,6 +183,10 @@ class SimulatedThread:
         self.do(tried, lambda tell: None if future.done() else tell())
         return await future
 
+    @property
+    def idle(self) -> bool:
+        return not self._jobs
+
     def look(self, passed_s: float) -> None:
         pass
 

@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+from cluster.image_limits import ImageLimits
 from cluster.node import OutcomeUnknown, Unavailable
 from tests.simulation.cluster import SimulatedCluster, simulate
 
@@ -16,6 +17,17 @@ from tests.simulation.cluster import SimulatedCluster, simulate
 SWEEP = range(int(os.environ.get("SEED_FROM", "1")), int(os.environ.get("SEED_TO", "9")) + 1)
 TROUBLE_S = 10.0
 LATENCIES_S = ((0.0002, 0.002), (0.0002, 0.002), (0.001, 0.05), (0.01, 0.2))
+
+EARLY = ImageLimits(
+    every_s=0.3,
+    kept_entries=10,
+    chunk_bytes=20_000,
+    window_chunks=2,
+    transfer_log_bytes=100_000,
+    stalled_s=5.0,
+    again_s=0.2,
+    compare_every_s=2.0,
+)
 
 
 async def client(cluster: SimulatedCluster, node_id: str, name: str, ends_at: float) -> None:
@@ -108,7 +120,9 @@ async def trouble(cluster: SimulatedCluster) -> int:
         cluster[node_id].disk.fault = lambda: None
     await maker.start_all()
     for node_id in cluster.ids:
-        await cluster.write(node_id, f"last-{node_id}".encode())
+        with contextlib.suppress(OutcomeUnknown):  # an image may come in between
+            await cluster.write(node_id, f"last-{node_id}".encode())
+        await cluster.write(node_id, f"very-last-{node_id}".encode())
         await cluster.read(node_id)
     await cluster.until(cluster.settled)
     cluster.check_log()
@@ -118,7 +132,9 @@ async def trouble(cluster: SimulatedCluster) -> int:
 
 @pytest.mark.parametrize("seed", SWEEP)
 def test_nothing_is_lost_doubled_or_refused_wrongly_in_trouble(seed: int) -> None:
-    assert simulate(trouble, seed=seed, size=5 if seed % 5 == 0 else 3) >= 3
+    # In two of three the log is trimmed so early that who was away for a while needs an image.
+    limits = None if seed % 3 == 0 else EARLY
+    assert simulate(trouble, seed=seed, size=5 if seed % 5 == 0 else 3, limits=limits) >= 3
 
 
 def test_a_seed_replays_exactly() -> None:
@@ -130,4 +146,4 @@ def test_a_seed_replays_exactly() -> None:
         await trouble(cluster)
         return seen
 
-    assert simulate(trace, seed=7) == simulate(trace, seed=7)
+    assert simulate(trace, seed=7, limits=EARLY) == simulate(trace, seed=7, limits=EARLY)
