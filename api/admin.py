@@ -16,11 +16,13 @@ from api.replica import Replica
 from api.respond import JSON
 from statemachine.declare import Access
 from statemachine.entry import OPERATOR
+from statemachine.types import time_text
 
 
 class MemberView(msgspec.Struct, frozen=True, rename="camel"):
     """match, lag: how far the member's log is and how many entries are missing; only the leader knows. connected: to
-    the node that answers."""
+    the node that answers. counts: whether its votes and acknowledgements do with the disk that it has now; null when it
+    is not connected. certificate_expires_at: of the certificate by which the other members know it."""
 
     id: str
     url: str | None
@@ -28,6 +30,8 @@ class MemberView(msgspec.Struct, frozen=True, rename="camel"):
     match: int | None
     lag: int | None
     connected: bool
+    counts: bool | None
+    certificate_expires_at: str | None
 
 
 class ClusterView(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +74,7 @@ class Admin:
         status, machine = self._replica.status(), self._replica.machine
         members = []
         for member in status.members:
-            itself = member.id == status.node_id
+            itself, ends_at = member.id == status.node_id, member.certificate_ends_at
             match = status.last_index if itself and status.role == "leader" else member.match_index
             if member.id == status.leader_id:
                 state = "leader"
@@ -86,6 +90,8 @@ class Admin:
                     match=match,
                     lag=None if match is None else max(0, status.last_index - match),
                     connected=itself or member.connected,
+                    counts=member.counts,
+                    certificate_expires_at=None if ends_at is None else time_text(int(ends_at * 1000)),
                 )
             )
         view = ClusterView(

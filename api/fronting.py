@@ -45,7 +45,7 @@ class Fronting:
 
     def _with_incarnation(self, call: Call, arguments: bytes) -> bytes:
         (node_id,) = call.values
-        if node_id not in self._replica.machine.members():
+        if node_id not in self._replica.machine.member_ids():
             return arguments  # the machine says that there is no such member
         incarnation = self._replica.incarnation_of(node_id)
         if incarnation is None:

@@ -57,10 +57,22 @@ class Counts(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._http()
         yield from _raft(self._replica.metrics)
+        yield self._certificates()
         machine = self._replica.machine
         yield CounterMetricFamily(
             "runstate_machine_defects", "operations and due items undone for a defect", value=machine.defects
         )
+
+    def _certificates(self) -> Metric:
+        ends = GaugeMetricFamily(
+            "runstate_certificate_expires_seconds",
+            "Unix time at which the certificate of a connected member ends, without TLS nothing",
+            labels=("node",),
+        )
+        for member in self._replica.status().members:
+            if member.certificate_ends_at is not None:
+                ends.add_metric((member.id,), member.certificate_ends_at)
+        return ends
 
     def _http(self) -> Iterator[Metric]:
         measures = self._measures

@@ -14,7 +14,11 @@ from statemachine.machine import Applied, Machine, Outcome
 
 
 class MemberStatus(Protocol):
-    """What a node knows of a member. match_index: known to the leader alone."""
+    """What a node knows of a member.
+
+    match_index: known to the leader alone. counts: whether its votes do, with the disk that it has now.
+    certificate_ends_at: Unix seconds. Both None where they are not known.
+    """
 
     @property
     def id(self) -> str: ...
@@ -24,6 +28,10 @@ class MemberStatus(Protocol):
     def connected(self) -> bool: ...
     @property
     def http_url(self) -> str | None: ...
+    @property
+    def counts(self) -> bool | None: ...
+    @property
+    def certificate_ends_at(self) -> float | None: ...
 
 
 class Status(Protocol):
@@ -82,6 +90,9 @@ class Replica(Protocol):
 
     def subscribe(self, callback: Callable[[int, Applied], None]) -> None:
         """Call back with index and effect of every entry, right after it was applied."""
+
+    def subscribe_jumps(self, callback: Callable[[int], None]) -> None:
+        """Call back with the index when the machine's state is another one, without the entries up to there."""
 
     def incarnation_of(self, node_id: str) -> int | None:
         """The incarnation of a member's disk as it is connected now; None when it is not connected."""

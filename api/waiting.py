@@ -40,8 +40,10 @@ class Hub:
         self._waiting: dict[Topic, set[Poll]] = {}
         self._polls: set[Poll] = set()
         self._recent: deque[tuple[int, Sequence[Topic]]] = deque(maxlen=REMEMBERED)
+        self._jumped_index = 0  # below it nobody knows what was touched
         self._draining = False
         replica.subscribe(self._on_applied)
+        replica.subscribe_jumps(self._on_jump)
 
     def __len__(self) -> int:
         """Polls in flight."""
@@ -63,6 +65,8 @@ class Hub:
 
     def touched_since(self, index: int, topics: Sequence[Topic]) -> bool:
         """Whether an entry above the index touched one of the topics, as far as that is remembered; else True."""
+        if index < self._jumped_index:
+            return True
         recent = self._recent
         if not recent or recent[-1][0] <= index:
             return False
@@ -96,6 +100,13 @@ class Hub:
             for topic in touched:
                 for poll in self._waiting.get(topic, ()):
                     poll.wake()
+
+    def _on_jump(self, index: int) -> None:
+        """An image took the place of the node's state: whatever a poll waits for may have happened."""
+        self._recent.clear()
+        self._jumped_index = index
+        for poll in self._polls:
+            poll.wake()
 
 
 class Poll:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from cluster import frames
+from cluster.admission import Admission
 from cluster.applier import Applier
 from cluster.archive import Archive
 from cluster.clock import LeaseClock, WallClock
@@ -116,11 +117,12 @@ class Core:
             give_back=self.proposer.on_given_back,
         )
         self.leader_reads = LeaderReads(engine, self.replication, metrics)
-        self.reads = Reads(engine, self.outbox, self.leader_reads, metrics)
+        self.reads = Reads(engine, self.outbox, self.leader_reads, metrics, session=session)
         self.duties = Duties(machine, self.intake, self.lease_clock, self.wall_clock, metrics, self.leads)
         self.applier = Applier(
             engine, machine, self.proposer, self.duties, self.digests, clocks, metrics, subscribers, archive
         )
+        self.admission = Admission(engine, machine, self.replication, self.intake)
         self.handover = Handover(engine, self.outbox, self.replication, self.intake, rng, longest_s)
         self.leadership = Leadership(
             engine,
@@ -242,6 +244,8 @@ class Core:
         if engine.is_leader:
             self.intake.append()
             self.duties.turn(now)
+            if self.leads():
+                self.admission.turn()
             self.imaging.contents.turn(now)
             self.replication.send(now, everyone=self.leader_reads.wants_round())
             self.handover.turn()
@@ -356,6 +360,7 @@ class Core:
 
     def _on_deposed(self) -> None:
         self.leadership.end()
+        self.admission.stop()
         self.imaging.lead_no_more()
 
     def _stamp(self) -> tuple[int, int, tuple[int, bytes] | None]:

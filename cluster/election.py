@@ -8,6 +8,7 @@ Raft paper, sections 5.2 and 5.4.1, figure 2; pre-vote: thesis 9.6; stickiness: 
   answers. Only a request that carries a transfer's mark passes; the leader itself asked for that election.
 - A leader that a majority has not answered for the longest timeout steps down.
 - Votes and pre-votes are sets of listed nodes; a vote for oneself counts once it is durable.
+- Nobody stands before it has applied what it knows to be committed, so that it counts by the list that this made.
 
 `judge` must be called only when everything that has arrived was read, or a loop that stood still would start elections.
 """
@@ -22,6 +23,8 @@ from cluster.metrics import Metrics
 from cluster.outbox import Outbox
 from cluster.ports import Clocks
 from cluster.quorum import Quorum
+
+APPLIES_S = 0.01  # a node that has not applied what is committed looks again after so long
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +95,9 @@ class Election:
             self.deadline = now + self._timeout()
             if not self._quorum.lists_me:
                 return
+            if not self._knows_the_members():
+                self.deadline = now + APPLIES_S
+                return
             self._engine.lose_leader()
             if self._wall_is_off(now) and not self._postponed:
                 self._postponed = True
@@ -99,6 +105,11 @@ class Election:
                 log.warning("this node's wall clock is far from the cluster's: it lets the others stand first")
             else:
                 self._ask_for_support()
+
+    def _knows_the_members(self) -> bool:
+        """Whether the list of members here is of all that is known to be committed: an older one may name disks that
+        count no more, and their votes would elect somebody."""
+        return self._engine.applied_index == self._engine.commit_index
 
     def _check_quorum(self, now: float) -> None:
         if now - self._led_since < self._longest_s:
@@ -221,6 +232,6 @@ class Election:
         if frame.term != engine.term or node_id != engine.leader_id or frame.nonce in self._transfers_seen:
             return
         self._transfers_seen = {frame.nonce}
-        if self._quorum.lists_me and engine.last_index >= frame.last_index:
+        if self._quorum.lists_me and engine.last_index >= frame.last_index and self._knows_the_members():
             log.info("the leader %s hands over", node_id)
             self._stand(transfer=frame.nonce)

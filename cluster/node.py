@@ -48,12 +48,17 @@ class Ground(Protocol):
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """match_index: how much of the leader's log the member has; None where this node does not lead."""
+    """match_index: how much of the leader's log the member has; None where this node does not lead. counts: whether its
+    votes and acknowledgements do, with the disk that it has now; None when it is not connected. certificate_ends_at: in
+    Unix seconds; None without TLS, or when it is not connected.
+    """
 
     id: str
     match_index: int | None
     connected: bool
     http_url: str | None
+    counts: bool | None
+    certificate_ends_at: float | None
 
 
 @dataclass(frozen=True)
@@ -258,20 +263,23 @@ class Replica:
             leader_url, leader_pid = self.config.advertise, os.getpid() if self.config.local else None
         elif leader_id is not None and (info := transport.peer_info(leader_id)) is not None:
             leader_url, leader_pid = info.http_url, info.pid
+        certificates = transport.certificate_ends()
         members = []
-        for node_id in sorted(self.machine.members()):
+        for node_id in self.machine.member_ids():
+            info, progress = transport.peer_info(node_id), core.replication.progress.get(node_id)
+            match_index = None if progress is None else progress.match_index
+            http_url = None if info is None else info.http_url
             if node_id == self.node_id:
-                match_index = engine.last_index if engine.is_leader else None
-                members.append(MemberStatus(node_id, match_index, True, self.config.advertise))
-                continue
-            info = transport.peer_info(node_id)
-            progress = core.replication.progress.get(node_id)
+                match_index, http_url = engine.last_index if engine.is_leader else None, self.config.advertise
+            incarnation = self.incarnation_of(node_id)
             members.append(
                 MemberStatus(
                     node_id,
-                    None if progress is None else progress.match_index,
-                    info is not None,
-                    None if info is None else info.http_url,
+                    match_index,
+                    incarnation is not None,
+                    http_url,
+                    None if incarnation is None else core.quorum.lists(node_id, incarnation),
+                    certificates.get(node_id),
                 )
             )
         return NodeStatus(

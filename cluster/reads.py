@@ -6,7 +6,8 @@ index of earlier terms, so the no-op's index is the least it answers. All questi
 round is out the next ones gather for the following.
 
 A follower asks the leader once a turn for all its waiting readers, then waits until it has applied that far. What was
-asked before a change of leader or a reconnection is asked again.
+asked before a change of leader or a reconnection is asked again. The leader may still answer what a process asked that
+has ended since; so the numbers of questions begin somewhere else in each process, or an old answer would pass for new.
 
 A leader that was cut off never answers, because no majority answers its rounds. Clocks play no part.
 """
@@ -87,16 +88,18 @@ class _Readers:
 
 
 class Reads:
-    """Readers of this node, whoever leads."""
+    """Readers of this node, whoever leads. session: random number of this process."""
 
-    def __init__(self, engine: Engine, outbox: Outbox, leader_reads: LeaderReads, metrics: Metrics) -> None:
+    def __init__(
+        self, engine: Engine, outbox: Outbox, leader_reads: LeaderReads, metrics: Metrics, *, session: int
+    ) -> None:
         self._engine = engine
         self._outbox = outbox
         self._leader_reads = leader_reads
         self._metrics = metrics
         self._new = _Readers()
         self._groups: list[_Readers] = []
-        self._next_number = 1
+        self._next_number = session
         self._reconnected = False
         self._closed = False
 

@@ -240,6 +240,13 @@ class Replication:
         """The listed followers that answered since then."""
         return {node for node, p in self._listed() if p.answered_at >= moment}
 
+    def incarnation_that_has(self, node_id: str, index: int) -> int | None:
+        """The incarnation of a follower, listed or not, that has the log durably up to index; None when it has not."""
+        progress = self.progress.get(node_id)
+        if progress is None or progress.expelled or progress.match_index < index:
+            return None
+        return progress.incarnation
+
     def _listed(self) -> list[tuple[str, Progress]]:
         return [
             (node, p)

@@ -208,6 +208,6 @@ def _held(context: Context, claim: Claim | None) -> Refused:
         f"{claim.key!r} is about to be held by {head.holder!r}, who is first in line",
         retry_after_ms=TAKE_MS,
         holder=head.holder,
-        generation=claim.lease.generation + 1,
+        generation=leases.never_given(context, claim.lease.generation + 1),
         leaseExpiresAt=context.lease_text(context.lease_now_ms + TAKE_MS),
     )

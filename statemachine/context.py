@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from statemachine import events
+from statemachine.cluster_record import numbered, was_lost
 from statemachine.entry import Idempotency
 from statemachine.errors import Refused
 from statemachine.store import Rows, Store, Table
@@ -20,9 +21,14 @@ INDEX_SHIFT = 28  # of the entry's index in a number; below it 12 bits for the p
 DUE_PLACES = 2  # due work of the lease clock is at position -2 of its entry, that of the wall clock at -1
 
 
-def last_number(index: int) -> int:
-    """The highest number that anything of the entry, or of one before, can have."""
-    return ((index + 1) << INDEX_SHIFT) - 1
+def last_number(view: View) -> int:
+    """The highest number that anything of the view's entry, or of one before, can have."""
+    return ((numbered(view.store, view.index) + 1) << INDEX_SHIFT) - 1
+
+
+def numbers_lost(view: View, number: int) -> bool:
+    """Whether the number can only have been given by an entry that the cluster lost and went on without."""
+    return was_lost(view.store, number >> INDEX_SHIFT)
 
 
 class View:
@@ -102,7 +108,7 @@ class Context(View):
         """Unique over the life of the cluster, rising with every call, entry and operation."""
         self._ordinal += 1
         assert self._ordinal < 1 << 16
-        return (self.index << INDEX_SHIFT) | ((self.position + DUE_PLACES) << 16) | self._ordinal
+        return (numbered(self.store, self.index) << INDEX_SHIFT) | ((self.position + DUE_PLACES) << 16) | self._ordinal
 
     def new_id(self, prefix: str) -> str:
         """An id such as `clm_…` that sorts by creation."""

@@ -10,6 +10,7 @@ It is compared as a whole, and never shown but to the one who took the lease.
 
 from __future__ import annotations
 
+from statemachine.cluster_record import generation_floor
 from statemachine.context import Context, View
 from statemachine.errors import LEASE_RENEWALS_EXHAUSTED, STALE_CLAIM, Refused
 from statemachine.spaces import SPACES
@@ -38,10 +39,11 @@ def grant(
 ) -> Lease:
     """A new lease, with a new token.
 
-    thing: what the token is for; no dot may be in it. generation: above every one that the thing ever had.
+    thing: what the token is for; no dot may be in it. generation: above every one that the thing is known to have had.
     first_ms: how long it lasts until its first renewal, when that is not `seconds`.
     """
     now_ms = context.lease_now_ms
+    generation = never_given(context, generation)
     return Lease(
         context.token(thing, generation),
         generation,
@@ -52,6 +54,11 @@ def grant(
         now_ms + (seconds * 1000 if first_ms is None else first_ms),
         context.wall_now_ms,
     )
+
+
+def never_given(view: View, generation: int) -> int:
+    """The generation, or the first one that nobody was given before the cluster began anew from a copy."""
+    return max(generation, generation_floor(view.store) + 1)
 
 
 def renewed(view: View, lease: Lease, seconds: int | None) -> Lease:

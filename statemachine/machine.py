@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from statemachine import audit, idempotency, image_state, membership, registry, spaces
+from statemachine import audit, idempotency, image_state, registry, spaces
 from statemachine.authorize import identify, permit
+from statemachine.cluster_record import Awaited, cluster
 from statemachine.context import Context, View
 from statemachine.declare import OPERATIONS, QUERIES, WORK_OR_READ, Operation
 from statemachine.entry import SYSTEM, Command, Entry, FormatError, decode_operation
@@ -79,18 +80,27 @@ class Machine:
 
     @property
     def cluster_id(self) -> str:
-        cluster = membership.cluster(self.store)
-        return "" if cluster is None else cluster.cluster_id
+        known = cluster(self.store)
+        return "" if known is None else known.cluster_id
 
     @property
     def feature_level(self) -> int:
-        cluster = membership.cluster(self.store)
-        return 0 if cluster is None else cluster.feature_level
+        known = cluster(self.store)
+        return 0 if known is None else known.feature_level
 
     def members(self) -> Mapping[str, int]:
-        """Node id to the listed incarnation of its journal."""
-        cluster = membership.cluster(self.store)
-        return {} if cluster is None else cluster.members
+        """The members that count: node id to the listed incarnation of its journal."""
+        known = cluster(self.store)
+        return {} if known is None else known.members
+
+    def awaited(self) -> Mapping[str, Awaited]:
+        """The members that do not count now, by node id."""
+        known = cluster(self.store)
+        return {} if known is None else known.awaited
+
+    def member_ids(self) -> list[str]:
+        """All members, whether they count or not, in order."""
+        return sorted([*self.members(), *self.awaited()])
 
     @property
     def due_lease_ms(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statemachine import (
+    admission,
     audit,
     claims,
     events,
@@ -25,6 +26,7 @@ from statemachine import (
 
 PRIMITIVES = (
     membership,
+    admission,
     organizations,
     spaces,
     space_deletion,

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from statemachine.context import View, last_number
+from statemachine.context import View, last_number, numbers_lost
 from statemachine.declare import READ, query
 from statemachine.errors import CURSOR_EXPIRED, NOT_FOUND, VALIDATION_FAILED, Refused
 from statemachine.events import EVENTS, IN_SPACE, Event, floor
@@ -107,7 +107,8 @@ def _position_of(view: View, cursor: str) -> int:
     if found is None:
         raise Refused(VALIDATION_FAILED, "cursor: not one that events or watch answered")
     position = int(found[1], 16)
-    if position < floor(view.store, view.space) or position > last_number(view.index):
+    lost = position > last_number(view) or numbers_lost(view, position)
+    if lost or position < floor(view.store, view.space):
         raise Refused(CURSOR_EXPIRED, "the cursor is older than the retained events, or of another cluster")
     return position
 
@@ -120,7 +121,7 @@ def _read(view: View, after: int, limit: int, wanted: _Filter | None) -> EventPa
         after = event.position
         if wanted is None or wanted.matches(event):
             found.append(_view(event))
-    return EventPage(events=found, next_cursor=_cursor_of(max(after, last_number(view.index))))
+    return EventPage(events=found, next_cursor=_cursor_of(max(after, last_number(view))))
 
 
 def _view(event: Event) -> EventView:
@@ -165,5 +166,5 @@ def _again(request: WatchEvents, page: EventPage) -> WatchEvents:
 def watch(view: View, request: WatchEvents) -> EventPage:
     """The next events behind the cursor that match, waiting for them; without a cursor from now on."""
     wanted = _Filter(view, request)
-    after = last_number(view.index) if request.cursor is None else _position_of(view, request.cursor)
+    after = last_number(view) if request.cursor is None else _position_of(view, request.cursor)
     return _read(view, after, request.limit, wanted)

@@ -28,6 +28,8 @@ class LocalMember:
     match_index: int | None
     connected: bool
     http_url: str | None
+    counts: bool | None = None
+    certificate_ends_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class LocalReplica:
     _waiting: list[_Proposal] = field(default_factory=list)
     _pending: dict[Origin, asyncio.Future[Outcome]] = field(default_factory=dict)
     _subscribers: list[Callable[[int, Applied], None]] = field(default_factory=list)
+    _jumped: list[Callable[[int], None]] = field(default_factory=list)
     _sequence: int = 0
     _scheduled: bool = False
 
@@ -111,6 +114,9 @@ class LocalReplica:
     def subscribe(self, callback: Callable[[int, Applied], None]) -> None:
         self._subscribers.append(callback)
 
+    def subscribe_jumps(self, callback: Callable[[int], None]) -> None:
+        self._jumped.append(callback)
+
     def status(self) -> LocalStatus:
         index, leader = self.machine.index, NODE if self.led else None
         return LocalStatus(
@@ -123,7 +129,10 @@ class LocalReplica:
             commit_index=index,
             applied_index=index,
             last_index=index,
-            members=[LocalMember(NODE, index, True, self.url), LocalMember("n2", index - 1, False, None)],
+            members=[
+                LocalMember(NODE, index, True, self.url, True, WALL_START_MS / 1000),
+                LocalMember("n2", index - 1, False, None),
+            ],
         )
 
     # ------------------------------------------------------------------ what a test does

@@ -72,6 +72,24 @@ async def test_what_is_remembered_no_more_may_have_been_touched(replica: LocalRe
 
 
 @with_hub
+async def test_an_image_in_the_place_of_the_state_wakes_every_poll(replica: LocalReplica, hub: Hub) -> None:
+    before = touch(replica, "a")
+    later = asyncio.get_running_loop().time() + 60
+    with hub.poll(Presence(), later) as one, hub.poll(Presence(), later) as other:
+        waiting = [asyncio.create_task(poll.touched([("t", "b")])) for poll in (one, other)]
+        await asyncio.sleep(0)
+        replica.machine.index = before + 1
+        for jumped in replica._jumped:
+            jumped(before + 1)
+        assert await asyncio.gather(*waiting) == [True, True]
+    assert hub.touched_since(before, [("t", "c")]) is True
+    assert hub.touched_since(before + 1, [("t", "c")]) is False
+    touch(replica, "c")
+    assert hub.touched_since(before, [("t", "d")]) is True
+    assert hub.touched_since(before + 1, [("t", "d")]) is False
+
+
+@with_hub
 async def test_draining_ends_all_polls(replica: LocalReplica, hub: Hub) -> None:
     later = asyncio.get_running_loop().time() + 60
     with hub.poll(Presence(), later) as poll:

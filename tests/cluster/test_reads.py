@@ -92,10 +92,33 @@ def test_the_next_leader_and_a_new_connection_are_asked_again() -> None:
         node.core.kick()
         await node.turn()
         assert len(questions(node, "n2")) == 1
-        await node.tell("n3", node.append(4, (2, 3), [(4, b"\x01")], commit=2))
+        node.give("n3", node.append(4, (2, 3), [(4, b"\x01")], commit=2))
         node.core.kick()
         await node.turn()
-        await node.tell("n3", ReadAnswer(4, 4, 2))
+        (number,) = questions(node, "n3")
+        await node.tell("n3", ReadAnswer(4, number, 2))
+        assert await reading == 2
+
+    alone(scenario)
+
+
+def test_the_answer_to_a_process_that_has_ended_is_none_for_the_next() -> None:
+    """The leader kept the question until a majority had confirmed it; a write may have ended meanwhile."""
+
+    async def scenario(node: LoneNode) -> None:
+        await follow(node)
+        with pytest.raises(Unavailable):
+            await read(node, 0.1)
+        (old,) = questions(node, "n2")
+        await node.restart()
+        await node.tell("n2", node.append(3, (2, 3), [], commit=2))
+        reading = read(node)
+        await node.turn()
+        (number,) = questions(node, "n2")
+        await node.tell("n2", ReadAnswer(3, old, 2))
+        await node.turn()
+        assert not reading.done()
+        await node.tell("n2", ReadAnswer(3, number, 2))
         assert await reading == 2
 
     alone(scenario)

@@ -69,6 +69,9 @@ class ScriptedTransport(Transport):  # type: ignore[misc]
     def peer_info(self, node_id: str) -> SimulatedPeerInfo | None:
         return None if node_id in self.cut else SimulatedPeerInfo(INCARNATIONS[node_id], f"http://{node_id}.test")
 
+    def certificate_ends(self) -> dict[str, float]:
+        return {}
+
     def send(self, node: Node, message: Message) -> bool:
         if node.id in self.cut:
             return False

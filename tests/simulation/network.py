@@ -64,6 +64,9 @@ class SimulatedTransport(Transport):  # type: ignore[misc]
             return None
         return SimulatedPeerInfo(peer.incarnation, f"http://{node_id}.test")
 
+    def certificate_ends(self) -> dict[str, float]:
+        return {}
+
     def send(self, node: Node, message: Message) -> bool:
         connection = self.current.get(node.id)
         if connection is None:

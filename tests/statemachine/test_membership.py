@@ -21,29 +21,6 @@ def test_a_second_genesis_changes_nothing(driver: Driver) -> None:
     assert driver.first.cluster_id == "cls_test"
 
 
-def test_a_node_that_lost_its_disk_is_listed_anew(driver: Driver) -> None:
-    assert OPERATIONS["cluster.admit-node"].front_fields == ("incarnation",)
-    fresh = (1 << 63) - 1
-    admitted = driver.do("cluster.admit-node", node_id="n2", incarnation=fresh)
-    assert (admitted.status, admitted.body) == (200, {"nodeId": "n2", "incarnation": str(fresh)})
-    assert driver.first.members() == {"n1": 101, "n2": fresh, "n3": 103}
-    assert driver.ask("audit.list")["audit"][0]["operation"] == "cluster.admit-node"
-
-
-def test_admitting_it_twice_changes_nothing(driver: Driver) -> None:
-    driver.do("cluster.admit-node", node_id="n2", incarnation=7)
-    assert driver.do("cluster.admit-node", node_id="n2", incarnation=7).status == 200
-    rows = driver.ask("audit.list")["audit"]
-    assert [row["operation"] for row in rows].count("cluster.admit-node") == 1
-
-
-def test_only_members_are_admitted_by_the_operator_with_an_incarnation(driver: Driver) -> None:
-    assert driver.do("cluster.admit-node", node_id="n4", incarnation=7).code == "NOT_FOUND"
-    assert driver.do("cluster.admit-node", node_id="n2").code == "VALIDATION_FAILED"
-    assert driver.do("cluster.admit-node", node_id="n2", incarnation=7, actor=driver.actor).code == "FORBIDDEN"
-    assert driver.first.members() == {"n1": 101, "n2": 102, "n3": 103}
-
-
 def test_the_mark_for_an_image_changes_nothing_and_comes_from_the_cluster_alone(driver: Driver) -> None:
     before = driver.first.store.dump()
     (marked,) = driver.apply([IMAGE_HERE])
