@@ -13,8 +13,26 @@ async def test_members_with_what_is_known_of_them(api: Api) -> None:
     assert (body["clusterId"], body["featureLevel"], body["term"]) == ("cls_local", 1, 1)
     assert (body["commit"], body["applied"], body["last"]) == (index, index, index)
     assert body["members"] == [
-        {"id": "n1", "url": api.url, "state": "leader", "match": index, "lag": 0, "connected": True},
-        {"id": "n2", "url": None, "state": "unreachable", "match": index - 1, "lag": 1, "connected": False},
+        {
+            "id": "n1",
+            "url": api.url,
+            "state": "leader",
+            "match": index,
+            "lag": 0,
+            "connected": True,
+            "counts": True,
+            "certificateExpiresAt": "2026-01-01T00:00:00.000Z",
+        },
+        {
+            "id": "n2",
+            "url": None,
+            "state": "unreachable",
+            "match": index - 1,
+            "lag": 1,
+            "connected": False,
+            "counts": None,
+            "certificateExpiresAt": None,
+        },
     ]
 
 
