@@ -96,7 +96,6 @@ class Imaging:
             append_handler,
             self.writer,
             ground,
-            clocks,
             end,
             installed=self._installed,
             behind=behind,
