@@ -108,7 +108,7 @@ class Replication:
             if not self._engine.is_connected(node_id):
                 continue
             sent = False
-            if self.needs_image(node_id):
+            if progress.incarnation is not None and self.needs_image(node_id):  # it has answered in this term
                 self.on_behind(node_id, now)
             while self._has_more(progress) and self._has_room(progress):
                 if not self._send_entries(node_id, progress, now):
