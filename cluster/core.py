@@ -104,7 +104,7 @@ class Core:
         self.wall_clock = WallClock(self.quorum)
         self.digests = Digests(self.quorum, end, self._tell_divergence_and_end)
         self.replication = Replication(engine, self.outbox, self.quorum, self._stamp, self._heartbeat_s)
-        self.proposer = Proposer(engine, self.outbox, metrics, session=session)
+        self.proposer = Proposer(engine, self.outbox, metrics, session=session, kick=self.kick)
         self.intake = self.proposer.intake = Intake(
             engine,
             self.outbox,

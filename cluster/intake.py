@@ -48,11 +48,15 @@ class Room:
         self.operations = 0
         self.bytes = 0
 
-    def take(self, size_bytes: int, urgent: bool) -> bool:
-        """Returns whether there was room; then it is taken."""
+    def fits(self, size_bytes: int, urgent: bool) -> bool:
+        """Whether there is room; what is alone always has it."""
         share = 3 if urgent else 2
         full = 3 * self.operations >= share * self._operations or 3 * (self.bytes + size_bytes) > share * self._bytes
-        if full and self.operations:
+        return not full or not self.operations
+
+    def take(self, size_bytes: int, urgent: bool) -> bool:
+        """Returns whether there was room; then it is taken."""
+        if not self.fits(size_bytes, urgent):
             return False
         self.operations += 1
         self.bytes += size_bytes
@@ -164,15 +168,20 @@ class Intake:
                 self._refuse(node_id, term, session, sequences, NOT_LEADER)
         self.lead()
 
-    def withdraw(self, sequence: int) -> bool:
-        """Take back an operation of this node. Returns whether it was still here, so that it never is appended."""
-        for line in (self._urgent, self._usual):
-            for place, ((node_id, _, waiting), operation) in enumerate(line):
-                if node_id == self._engine.node_id and waiting == sequence:
-                    del line[place]
+    def withdraw(self, sequences: set[int]) -> set[int]:
+        """Take back operations of this node. Returns which were still here, so that they never are appended."""
+        found: set[int] = set()
+        for line in (self._urgent, self._usual) if sequences else ():
+            kept = []
+            for origin, operation in line:
+                if origin[0] == self._engine.node_id and origin[2] in sequences:
+                    found.add(origin[2])
                     self._room.give(len(operation))
-                    return True
-        return False
+                else:
+                    kept.append((origin, operation))
+            line.clear()
+            line.extend(kept)
+        return found
 
     def append(self) -> None:
         """Make entries of what waits, as far as the bound on entries in flight allows."""

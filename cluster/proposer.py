@@ -9,13 +9,17 @@ leader of T in T, or never, and at most once (`cluster.intake`); terms in the lo
 applied an entry of a later term without having met the operation, it is in no log that will ever be committed, and may
 be proposed again under a new tag. The no-op of the next leader is enough for that.
 
+Renewals and hand-backs wait in a line of their own, so that no new work stands before them, and only so much is on its
+way that a leader has room for it from every node and a connection can carry all of it again after it broke.
+
 Invariants: every caller gets exactly one of outcome, Unavailable (definitely not applied), OutcomeUnknown (may yet be
 applied); none waits past its deadline by more than a tick; what is held is bounded.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 from cluster.engine import Engine
 from cluster.frames import Propose, Refused
@@ -28,6 +32,8 @@ from statemachine.machine import Outcome
 OPERATION_BYTES = 2 << 20
 HELD_OPERATIONS = 16_384
 HELD_BYTES = 64 << 20
+SENT_OPERATIONS = 9_000  # on their way to the leader; three nodes' fit into `cluster.intake`
+SENT_BYTES = 18 << 20  # and with their frames into what a connection may hold
 FRAME_BYTES = 4 << 20  # of operations in one frame to the leader
 
 
@@ -57,13 +63,20 @@ class _Proposal:
 
 
 class Proposer:
-    def __init__(self, engine: Engine, outbox: Outbox, metrics: Metrics, *, session: int) -> None:
+    """session: random number of this process. kick: takes a turn soon."""
+
+    def __init__(
+        self, engine: Engine, outbox: Outbox, metrics: Metrics, *, session: int, kick: Callable[[], None]
+    ) -> None:
         self._engine = engine
         self._outbox = outbox
         self._metrics = metrics
         self._session = session
+        self._kick = kick
         self._room = Room(HELD_OPERATIONS, HELD_BYTES)
-        self._waiting: deque[_Proposal] = deque()  # not tagged: definitely in no log
+        self._way = Room(SENT_OPERATIONS, SENT_BYTES)  # what is pending
+        self._urgent: deque[_Proposal] = deque()  # these two wait, not tagged: definitely in no log
+        self._usual: deque[_Proposal] = deque()
         self._pending: dict[int, _Proposal] = {}  # tagged, by sequence, in rising order
         self._reconnected: set[str] = set()  # nodes to which what was sent before may be lost
         self._next_sequence = 0
@@ -89,13 +102,13 @@ class Proposer:
             self._metrics.operations_refused += 1
             raise Unavailable("too much waits at this node")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Proposal(operation, urgent, deadline, future))
+        (self._urgent if urgent else self._usual).append(_Proposal(operation, urgent, deadline, future))
         self._earliest_deadline = min(self._earliest_deadline, deadline)
         return future
 
     def futures(self) -> list[asyncio.Future[Outcome]]:
         """Of everybody who waits."""
-        return [proposal.future for proposal in (*self._waiting, *self._pending.values())]
+        return [proposal.future for proposal in chain(self._urgent, self._usual, self._pending.values())]
 
     def _release(self, proposal: _Proposal) -> None:
         self._room.give(len(proposal.operation))
@@ -110,27 +123,38 @@ class Proposer:
             return
         if leader_id == engine.node_id:
             self._offer()
-        elif (self._waiting or leader_id in self._reconnected) and engine.is_connected(leader_id):
+        elif (self._urgent or self._usual or leader_id in self._reconnected) and engine.is_connected(leader_id):
             self._forward(leader_id)
 
-    def _tag(self, proposal: _Proposal) -> None:
+    def _first(self, line: deque[_Proposal]) -> _Proposal | None:
+        """Who is next in the line, if there is room for it on the way."""
+        while line and line[0].future.done():
+            self._release(line.popleft())
+        return line[0] if line and self._way.fits(len(line[0].operation), line[0].urgent) else None
+
+    def _tag(self, line: deque[_Proposal]) -> _Proposal:
+        """Put the first one of the line on its way."""
+        proposal = line.popleft()
+        self._way.take(len(proposal.operation), proposal.urgent)
         proposal.sequence = self._next_sequence
         proposal.term = self._engine.term
         proposal.sent = 0
         self._next_sequence += 1
         self._pending[proposal.sequence] = proposal
+        return proposal
+
+    def _untag(self, sequence: int) -> _Proposal:
+        proposal = self._pending.pop(sequence)
+        self._way.give(len(proposal.operation))
+        return proposal
 
     def _offer(self) -> None:
-        while self._waiting:
-            proposal = self._waiting.popleft()
-            if proposal.future.done():
-                self._release(proposal)
-            elif self.intake.offer(self._next_sequence, proposal.urgent, proposal.operation):
-                self._tag(proposal)
-            else:
-                self._waiting.appendleft(proposal)
-                self._paused = True
-                return
+        for line in (self._urgent, self._usual):
+            while (proposal := self._first(line)) is not None:
+                if not self.intake.offer(self._next_sequence, proposal.urgent, proposal.operation):
+                    self._paused = True
+                    break
+                self._tag(line)
 
     def _forward(self, leader_id: str) -> None:
         """Send to the leader what waits; after a reconnection also what was sent before, it knows doubles."""
@@ -139,13 +163,9 @@ class Proposer:
         if leader_id in self._reconnected:
             self._reconnected.remove(leader_id)
             unsent = [proposal for proposal in self._pending.values() if proposal.term == term]
-        for proposal in self._waiting:
-            if proposal.future.done():
-                self._release(proposal)
-            else:
-                self._tag(proposal)
-                unsent.append(proposal)
-        self._waiting.clear()
+        for line in (self._urgent, self._usual):
+            while self._first(line) is not None:
+                unsent.append(self._tag(line))
         floor = next(iter(self._pending), self._next_sequence)
         operations: list[tuple[int, bool, bytes]] = []
         size = 0
@@ -186,7 +206,9 @@ class Proposer:
 
     def _wait_again(self, sequences: Sequence[int]) -> None:
         """Proposals that are in no log wait, before all others and in their order."""
-        self._waiting.extendleft(reversed([self._pending.pop(sequence) for sequence in sequences]))
+        again = [self._untag(sequence) for sequence in reversed(sequences)]
+        self._urgent.extendleft(proposal for proposal in again if proposal.urgent)
+        self._usual.extendleft(proposal for proposal in again if not proposal.urgent)
 
     # ------------------------------------------------------------------ outcomes
 
@@ -195,21 +217,21 @@ class Proposer:
         if self._pending and origins:
             me, session, pending = self._engine.node_id, self._session, self._pending
             for (node_id, of_session, sequence), outcome in zip(origins, outcomes, strict=True):
-                if of_session == session and node_id == me:
-                    proposal = pending.pop(sequence, None)
-                    if proposal is not None:
-                        self._release(proposal)
-                        if not proposal.future.done():
-                            proposal.future.set_result(outcome)
+                if of_session == session and node_id == me and sequence in pending:
+                    proposal = self._untag(sequence)
+                    self._release(proposal)
+                    if not proposal.future.done():
+                        proposal.future.set_result(outcome)
         if term > self._applied_term:
             self._applied_term = term
             self._wait_again([s for s, proposal in self._pending.items() if proposal.term < term])
+        if self._urgent or self._usual:
+            self._kick()  # there may be room for them now
 
     def on_jump(self, term: int) -> None:
         """An image took the place of entries up to this log term: what may be among them has an unknown outcome."""
         for proposal in [p for p in self._pending.values() if p.term <= term]:
-            del self._pending[proposal.sequence]
-            self._release(proposal)
+            self._release(self._untag(proposal.sequence))
             proposal.refuse(OutcomeUnknown("this node was brought up to date by an image, which tells no outcomes"))
         self._applied_term = max(self._applied_term, term)
 
@@ -220,34 +242,41 @@ class Proposer:
         self._paused = False
         if now < self._earliest_deadline:
             return
+        self._urgent = self._within(self._urgent, now)
+        self._usual = self._within(self._usual, now)
+        expired = [proposal for proposal in self._pending.values() if proposal.deadline <= now]
+        taken_back = self.intake.withdraw({proposal.sequence for proposal in expired})
+        for proposal in expired:
+            self._release(self._untag(proposal.sequence))
+            if proposal.sequence in taken_back:
+                proposal.refuse(Unavailable("the operation waited at the leader until its deadline"))
+            else:
+                proposal.refuse(OutcomeUnknown("the deadline passed while the operation was on its way"))
+        held = [p.deadline for p in chain(self._urgent, self._usual, self._pending.values())]
+        self._earliest_deadline = min(held, default=float("inf"))
+
+    def _within(self, line: deque[_Proposal], now: float) -> deque[_Proposal]:
+        """Those of a line who have time left; the others are told."""
         kept: deque[_Proposal] = deque()
-        for proposal in self._waiting:
+        for proposal in line:
             if proposal.deadline > now and not proposal.future.done():
                 kept.append(proposal)
             else:
                 proposal.refuse(Unavailable("no leader took the operation before its deadline"))
                 self._release(proposal)
-        self._waiting = kept
-        for proposal in [p for p in self._pending.values() if p.deadline <= now]:
-            del self._pending[proposal.sequence]
-            self._release(proposal)
-            if self.intake.withdraw(proposal.sequence):
-                proposal.refuse(Unavailable("the operation waited at the leader until its deadline"))
-            else:
-                proposal.refuse(OutcomeUnknown("the deadline passed while the operation was on its way"))
-        held = [p.deadline for p in (*self._waiting, *self._pending.values())]
-        self._earliest_deadline = min(held, default=float("inf"))
+        return kept
 
     def close(self) -> None:
         """The node stops: nobody waits any longer."""
         self._closed = True
-        for proposal in self._waiting:
+        for proposal in chain(self._urgent, self._usual):
             proposal.refuse(Unavailable("the node stops"))
         for proposal in self._pending.values():
             proposal.refuse(OutcomeUnknown("the node stops while the operation is on its way"))
-        self._waiting.clear()
+        self._urgent.clear()
+        self._usual.clear()
         self._pending.clear()
 
     def gauge(self) -> None:
-        self._metrics.operations_waiting = len(self._waiting)
+        self._metrics.operations_waiting = len(self._urgent) + len(self._usual)
         self._metrics.operations_pending = len(self._pending)

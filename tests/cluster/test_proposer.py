@@ -1,16 +1,18 @@
 """Every caller learns the outcome that its own node computed, or that there is none, or that it cannot be known."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from cluster.frames import AppendEntries, Propose, Refused
-from cluster.intake import NO_ROOM, NOT_LEADER
+from cluster.intake import NO_ROOM, NOT_LEADER, WAITING_OPERATIONS
 from cluster.node import OutcomeUnknown, Unavailable
 from cluster.ports import Message
-from cluster.proposer import HELD_OPERATIONS, OPERATION_BYTES
-from statemachine.entry import encode_entry
+from cluster.proposer import HELD_OPERATIONS, OPERATION_BYTES, SENT_BYTES
+from cluster.transport import BUFFER_MAX_BYTES
+from statemachine.entry import decode_entry, encode_entry
 from statemachine.machine import Outcome
 from tests.simulation.cluster import SimulatedCluster, attempt, simulate
 from tests.simulation.lone import LoneNode, alone
@@ -237,6 +239,88 @@ def test_at_the_leader_what_waits_past_its_deadline_is_taken_back() -> None:
         node.core.kick()
         await node.turn()
         assert node.core.engine.last_index == last
+
+    alone(scenario)
+
+
+def fill_the_leader(node: LoneNode, term: int) -> None:
+    """As much new work of n3 as there is room for."""
+    node.core.intake.paused = True
+    usual = [(number, False, OPERATION) for number in range(WAITING_OPERATIONS * 2 // 3 + 1)]
+    node.give("n3", Propose(term, 5, 0, usual))
+
+
+def test_at_the_leader_no_new_work_without_room_stands_before_a_renewal() -> None:
+    async def scenario(node: LoneNode) -> None:
+        fill_the_leader(node, await node.lead())
+        usual = propose(node)
+        await node.turn()
+        assert node.core.proposer._paused
+        urgent = asyncio.ensure_future(node.replica.propose(OPERATION, urgent=True, deadline=node.loop.now + 5))
+        await asyncio.sleep(0.1)
+        node.core.intake.paused = False
+        node.core.kick()
+        await node.turn()
+        (entry,) = [decode_entry(command[1:]) for command, _, _ in node.journal.entries(3, 1)]
+        assert entry.origins[0][0] == "n1"
+        node.acknowledge("n2")
+        await node.turn()
+        assert urgent.done()
+        assert not usual.done()
+        usual.cancel()
+
+    alone(scenario)
+
+
+def test_many_that_expire_together_at_the_leader_are_taken_back_in_one_go() -> None:
+    async def scenario(node: LoneNode) -> None:
+        term = await node.lead()
+        node.core.intake.paused = True
+        waiting = [propose(node, 0.2) for _ in range(2000)]
+        node.give("n3", Propose(term, 5, 0, [(number, False, OPERATION) for number in range(19_000)]))
+        await node.turn()
+        assert node.core.proposer._pending
+        begun = time.perf_counter()
+        await asyncio.wait(waiting)
+        assert {str(task.exception()) for task in waiting} == {"the operation waited at the leader until its deadline"}
+        assert node.core.intake._room.operations == 19_000
+        assert time.perf_counter() - begun < 0.6  # one by one: several times as long
+
+    alone(scenario)
+
+
+def test_what_is_on_its_way_fits_into_a_connection_also_after_it_broke() -> None:
+    """All that a node may hold would not: the connection would be cut as too slow, over and over."""
+
+    async def scenario(node: LoneNode) -> None:
+        large = OPERATION + bytes(1 << 20)
+        waiting = [
+            asyncio.ensure_future(node.replica.propose(large, urgent=False, deadline=node.loop.now + 5))
+            for _ in range(42)
+        ]
+
+        def sent() -> list[int]:
+            frames = [frame for to, frame in node.take() if to == "n2" and isinstance(frame, Propose)]
+            operations = [operation for frame in frames for operation in frame.operations]
+            assert sum(len(data) for _, _, data in operations) <= SENT_BYTES < BUFFER_MAX_BYTES * 2 // 3
+            return [sequence for sequence, _, _ in operations]
+
+        await node.turn()
+        node.give("n2", node.append(3, (1, 1), [(3, b"\x01")], commit=2))
+        await node.turn()
+        first = sent()
+        assert len(first) > 10
+        node.transport.disconnect("n2")
+        node.transport.connect("n2")
+        await node.turn()
+        assert sent() == first
+        node.give("n2", node.append(3, (2, 3), [(3, entry_of(node, 0)), (3, entry_of(node, 1))], commit=4))
+        await node.turn()
+        assert [task.done() for task in waiting[:3]] == [True, True, False]
+        await node.turn()
+        assert sent() == [first[-1] + 1, first[-1] + 2]
+        for task in waiting:
+            task.cancel()
 
     alone(scenario)
 
