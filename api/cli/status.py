@@ -2,13 +2,15 @@
 
 Every known node is asked by itself what it is (`/readyz`), so the table says which node does not answer. With an
 operator key the leader adds what only it knows: all members, and how far each one's log is.
-Exit status: 0 all is well, 1 the cluster works but a node is down, not ready or far behind, 2 there is no leader.
+Exit status: 0 all is well, 1 the cluster works but a node is down, not ready, far behind or does not count, 2 there is
+no leader.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from api.cli.commands import Commands
 
 ALL_WELL, DEGRADED, NO_LEADER = 0, 1, 2
+
+EXPIRES_SOON = timedelta(days=30)
 
 # A follower is a batch or two behind at any moment; more than this many entries is a follower in trouble.
 FAR_BEHIND_ENTRIES = 5_000
@@ -39,6 +43,8 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     lag: int | None
     address: str
     problem: str
+    counts: bool | None = None
+    certificate_expires_at: str | None = None
 
 
 def register(commands: "Commands") -> None:
@@ -106,7 +112,9 @@ def _row(found: Probe, member: dict[str, Any]) -> Row:
         applied=said.get("applied"),
         lag=member.get("lag"),
         address=found.endpoint,
-        problem=found.problem,
+        problem=found.problem or ("does not count" if member.get("counts") is False else ""),
+        counts=member.get("counts"),
+        certificate_expires_at=member.get("certificateExpiresAt"),
     )
 
 
@@ -142,4 +150,12 @@ def _remarks(rows: Sequence[Row], verdict: int, complaint: str) -> list[str]:
         remarks.append(f"no leader: {len(rows) - len(down)} of {len(rows)} nodes are ready; a majority is needed")
     elif down:
         remarks.append(f"degraded: {', '.join(down)}")
+    for row in rows:
+        if row.counts is False:
+            remarks.append(f"{row.node} has a new disk: once it has no lag, `runstate node admit {row.node}`")
+    soon = datetime.now(UTC) + EXPIRES_SOON
+    for row in rows:
+        ends_at = row.certificate_expires_at
+        if ends_at is not None and datetime.fromisoformat(ends_at) < soon:
+            remarks.append(f"the certificate of {row.node} ends at {ends_at}: replace it before (`runstate certs`)")
     return remarks
