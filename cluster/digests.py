@@ -2,7 +2,8 @@
 
 A follower whose digest differs at the same index has computed something else, and neither can know who is right by
 itself. It tells the leader what it has and stops, loudly and with its files; a leader that hears the same other digest
-from a majority stops itself. What was computed wrongly is in memory only: a restarted node computes it anew.
+from a majority stops itself. What was computed wrongly since the last image is computed anew by a restart; what an
+image has already kept is found again, and the disk has to be replaced.
 """
 
 from collections.abc import Callable

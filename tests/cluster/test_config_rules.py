@@ -48,6 +48,7 @@ def test_a_good_one_breaks_none(tmp_path: Path) -> None:
         ({"peer_listen": "127.0.0.1:7070"}, "peer_listen", "must differ from listen"),
         ({"heartbeat_ms": 0}, "heartbeat_ms", "1 or more"),
         ({"heartbeat_ms": 126}, "election_timeout_ms", "at least 4 heartbeats, 504"),
+        ({"log_kept_entries": -1}, "log_kept_entries", "0 or more"),
         ({"election_timeout_ms": (600, 600)}, "election_timeout_ms", "smaller than the second"),
         ({"election_timeout_ms": (600, 60_001)}, "election_timeout_ms", "at most 60000"),
         ({"peers": REMOTE, "peer_listen": ""}, "peers", "the address of n1, 10.0.0.1:7080, is not loopback"),

@@ -60,6 +60,18 @@ def test_what_is_too_old_is_not_compared() -> None:
     assert told.calls == [("n2", 2, ONE)]
 
 
+def test_behind_an_image_only_what_came_since_is_compared() -> None:
+    told = Told()
+    for index in range(1, 10):
+        told.digests.on_applied(index, ONE)
+    told.digests.on_restored(50, ONE)
+    assert told.digests.latest == (50, ONE)
+    told.digests.on_leader_digest("n2", 5, OTHER)
+    assert told.calls == []
+    told.digests.on_leader_digest("n2", 50, OTHER)
+    assert told.calls == [("n2", 50, ONE)]
+
+
 def test_a_leader_stops_when_a_majority_has_another_digest() -> None:
     told = Told()
     told.digests.on_applied(5, ONE)

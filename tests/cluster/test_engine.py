@@ -53,11 +53,11 @@ class _Deaf:
     def on_disconnected(self, node_id: str) -> None: ...
 
 
-def _engine(records: int = 1, commit_index: int = 1) -> Engine:
+def _engine(records: int = 1, commit_index: int = 1, applied_index: int = 0) -> Engine:
     disk = Disk.with_genesis(b"genesis")
     disk.records += [(command(f"o{index}"), index, 1) for index in range(2, records + 1)]
     disk.commit_index = commit_index
-    return Engine("n1", ["n1", "n2", "n3"], SimulatedJournal(disk), ScriptedTransport("n1"), _Deaf())
+    return Engine("n1", ["n1", "n2", "n3"], SimulatedJournal(disk), ScriptedTransport("n1"), _Deaf(), applied_index)
 
 
 def test_a_restarted_node_believes_its_own_commit_index_as_far_as_its_log_goes() -> None:
@@ -105,6 +105,9 @@ def _forbidden() -> list[Callable[[Engine], object]]:
         lambda engine: engine.advance_commit(engine.commit_index - 1),
         lambda engine: engine.advance_commit(engine.last_index + 1),
         lambda engine: engine.truncate_from(engine.commit_index),
+        lambda engine: engine.trim_to(engine.applied_index + 1),
+        lambda engine: engine.jump_to(engine.commit_index),
+        lambda engine: engine.jump_to(engine.last_index + 1),
         lambda engine: engine.append(b"entry"),
         lambda engine: engine.store(engine.last_index + 2, 1, b"x"),
         lambda engine: engine.store(engine.last_index + 1, 2, b"x"),
@@ -115,6 +118,27 @@ def _forbidden() -> list[Callable[[Engine], object]]:
 def test_what_raft_forbids_is_refused(step: Callable[[Engine], object]) -> None:
     with pytest.raises(InvariantBroken):
         step(_engine(5, 3))
+
+
+def test_a_node_goes_on_behind_the_entry_of_its_image() -> None:
+    engine = _engine(9, 3, applied_index=6)
+    assert (engine.applied_index, engine.commit_index) == (6, 6)
+    applied: list[int] = []
+    engine.advance_commit(8)
+    engine.apply_committed(lambda index, term, command: applied.append(index), lambda: True)
+    assert applied == [7, 8]
+    engine.trim_to(7)
+    assert (engine.first_index, engine.last_index) == (7, 9)
+    engine.trim_to(7)
+    with pytest.raises(InvariantBroken, match="would be trimmed to 6"):
+        engine.trim_to(6)
+    engine.jump_to(9)
+    assert (engine.applied_index, engine.commit_index) == (9, 9)
+
+
+def test_an_image_of_an_entry_that_is_not_in_the_log_is_refused() -> None:
+    with pytest.raises(InvariantBroken, match="not in the log"):
+        _engine(5, 3, applied_index=6)
 
 
 def test_a_leadership_begins_with_an_entry_of_its_own_term() -> None:

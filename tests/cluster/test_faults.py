@@ -1,6 +1,7 @@
 """The faults of the Raft library that must not reach us, one named test each (or a few).
 
-F2, F3 and F14 need images, F9 is the transport's, F13 the bootstrap's. `DESIGN.md` has the table.
+F2, F3, F14 and the part of F4 that is about snapshots are in `test_faults_images`, F9 is the transport's, F13 the
+bootstrap's.
 """
 
 import asyncio

@@ -32,6 +32,20 @@ def test_the_last_acknowledgement_of_a_turn_stands_for_those_before() -> None:
     alone(scenario)
 
 
+def test_a_heartbeat_behind_the_end_of_an_install_takes_nothing_back() -> None:
+    async def scenario(node: LoneNode) -> None:
+        await node.tell("n2", node.append(1, (1, 1), [(1, command("x"))] * 4))
+        node.take()
+        node.core.outbox.put("n2", acknowledgement(1, 5, round=1))
+        node.core.outbox.put("n2", acknowledgement(1, 0, round=3))
+        node.core.outbox.flush()
+        ((_, sent),) = node.take()
+        assert isinstance(sent, Appended)
+        assert (sent.match_index, sent.round) == (5, 3)
+
+    alone(scenario)
+
+
 def test_a_promise_of_a_term_that_has_passed_is_dropped() -> None:
     async def scenario(node: LoneNode) -> None:
         node.core.outbox.put("n2", acknowledgement(1, 1))

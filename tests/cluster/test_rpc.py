@@ -24,6 +24,24 @@ def test_the_commit_index_rises_to_what_the_frame_proved_and_never_falls() -> No
     alone(scenario)
 
 
+def test_the_answer_to_an_earlier_term_counts_for_no_round_of_a_later_one() -> None:
+    async def scenario(node: LoneNode) -> None:
+        await node.tell("n2", node.append(5, (1, 1), []))
+        answer = await node.answer("n3", node.append(4, (1, 1), [], round=1000), Appended)
+        assert (answer.term, answer.round, answer.success) == (5, 0, False)
+
+    alone(scenario)
+
+
+def test_a_frame_before_the_first_entry_agrees_and_proves_nothing() -> None:
+    async def scenario(node: LoneNode) -> None:
+        answer = await node.answer("n2", node.append(3, (0, 0), [], commit=9), Appended)
+        assert (answer.success, answer.match_index) == (True, 0)
+        assert node.core.engine.commit_index == 1
+
+    alone(scenario)
+
+
 def test_a_quiet_frame_is_answered_only_when_it_does_not_fit() -> None:
     async def scenario(node: LoneNode) -> None:
         def quiet(previous: tuple[int, int]) -> dict[str, object]:
