@@ -115,9 +115,7 @@ def acquire(context: Context, request: AcquireClaim) -> ClaimGranted | ClaimInLi
 
 def _free(context: Context, claim: Claim) -> bool:
     """Whether a newcomer may have the key: nobody owns it, and nobody is about to."""
-    if claim.state != HELD:
-        return True
-    if leases.live(context, claim.lease):
+    if claim.state == HELD and leases.live(context, claim.lease):
         return False
     return lines.head(context, LINES, ownership.line_of(claim.scope_id, claim.key)) is None
 

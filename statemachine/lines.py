@@ -112,15 +112,16 @@ def join(
 def call_up(context: Context, kind: str, line: str) -> Waiter | None:
     """The one whose turn it is; those before it who no longer stand in the line are removed.
 
-    None: nobody stands in the line, or so many have just gone that the sweep has to clear them first; the line's
-    `moved` is called again then.
+    None: nobody stands in the line, or so many have just gone that the sweep has to clear them first; one of them is
+    the first then, so that the line's `moved` is called again.
     """
     rows = context.rows(WAITERS)
-    for _ in range(PASSED_MAX):
+    for passed in range(PASSED_MAX + 1):
         first = rows.first(LINE, (kind, line))
         if first is None or standing(context, first):
             return first
-        give_up(context, first)
+        if passed < PASSED_MAX:
+            give_up(context, first)
     return None
 
 

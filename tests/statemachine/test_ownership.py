@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statemachine import dependents, machine, ownership
+from statemachine import dependents, lines, machine, ownership
 from statemachine.context import Context
 from statemachine.lines import WAITERS
 from statemachine.ownership import CLAIMS, FORGOTTEN_MS, TAKE_MS
@@ -189,6 +189,26 @@ def test_a_newcomer_does_not_overtake_the_line_before_the_sweep(driver: Driver, 
     assert refused.details == {"holder": "bob", "generation": 2, "leaseExpiresAt": "2026-01-01T00:00:15.000Z"}
     cem = acquire(driver, run, "cem", wait_ms=30_000)
     assert (cem.status, driver.resume(bob).status) == (202, 202)
+
+
+@pytest.mark.parametrize("gone", [2, 3])
+def test_a_newcomer_does_not_overtake_the_line_behind_many_who_have_just_gone(
+    driver: Driver, run: str, gone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is released to nobody then: a release goes past so many only, and the sweep clears the others."""
+    token = acquire(driver, run, "ann")["token"]
+    for number in range(gone):
+        acquire(driver, run, f"gone{number}", wait_ms=1_000)
+    bob = acquire(driver, run, "bob", wait_ms=30_000)
+    monkeypatch.setattr(machine, "SWEPT_MAX", 0)
+    monkeypatch.setattr(lines, "PASSED_MAX", 2)
+    driver.advance(5_000)
+    assert driver.do("claims.release", key=KEY, token=token).status == 200
+    assert acquire(driver, run, "cem").code == "CLAIM_HELD"
+    assert acquire(driver, run, "cem", wait_ms=30_000).status == 202
+    monkeypatch.undo()
+    driver.apply()
+    assert driver.resume(bob)["generation"] == 2
 
 
 def test_the_sweep_then_hands_over_in_order(driver: Driver, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
