@@ -4,7 +4,8 @@ Both are functions of a monotonic reading that the caller passes in (seconds), a
 
 Lease time only runs while there is a leader. A new leader starts it at the larger of the last log entry's and the last
 heard in a heartbeat, lets it stand still for its first second, so that renewals come before anything lapses, and then
-adds its own monotonic time. So a change of leader never makes a live holder lose its lease.
+adds its own monotonic time. So a change of leader never makes a live holder lose its lease. A leader that stood still
+itself (a stopped process, a frozen machine) was not there either: nobody could renew, and it goes on as a new one.
 
 Wall time follows the median of the members' clocks. It runs with the leader's monotonic clock, at most 0.1 % faster or
 5 % slower while it steers, and steps forward only by what a majority of clocks, which agree within two seconds, says.
@@ -26,14 +27,17 @@ ROUNDING_S = 0.0001  # a time that is reached is reached in whole milliseconds a
 
 
 class LeaseClock:
-    """Lease time in milliseconds. estimate_s: how long a follower extrapolates what it heard."""
+    """Lease time in milliseconds. longest_s: how long a leader may be silent; for so long a follower extrapolates what
+    it heard, and one that was not looked at for longer stood still.
+    """
 
-    def __init__(self, estimate_s: float) -> None:
-        self._estimate_s = estimate_s
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
         self._heard_ms = 0
         self._heard_at = float("-inf")
         self._start_ms = 0
         self._led_since: float | None = None
+        self._looked_at = float("-inf")
         self._stamped_ms = 0
 
     def hear(self, lease_now_ms: int, now: float) -> None:
@@ -45,18 +49,27 @@ class LeaseClock:
     def lead(self, logged_ms: int, now: float) -> None:
         """This node leads from now on. logged_ms: lease time of the last entry in its log."""
         self._start_ms = self._stamped_ms = max(logged_ms, self._heard_ms)
-        self._led_since = now
+        self._led_since = self._looked_at = now
+
+    def look(self, now: float) -> None:
+        """At the leader, before anything is stamped in a turn: the time for which it stood still does not count."""
+        if self._led_since is not None:
+            if now - self._looked_at > self._longest_s:
+                self._start_ms = max(self._stamped_ms, self.now_ms(self._looked_at))
+                self._led_since = now
+            self._looked_at = now
 
     def stop(self, now: float) -> None:
         """This node leads no more."""
         if self._led_since is not None:
+            self.look(now)
             self.hear(self.now_ms(now), now)
             self._led_since = None
 
     def now_ms(self, now: float) -> int:
         """At the leader: lease time. Elsewhere: the best estimate; it stands still when no leader is heard."""
         if self._led_since is None:
-            return self._heard_ms + int(1000 * min(max(now - self._heard_at, 0.0), self._estimate_s))
+            return self._heard_ms + int(1000 * min(max(now - self._heard_at, 0.0), self._longest_s))
         return self._start_ms + int(1000 * max(now - self._led_since - STANDSTILL_S, 0.0))
 
     def stamp(self, now: float) -> int:

@@ -237,6 +237,7 @@ class Core:
     def _turn(self) -> None:
         now = self._clocks.monotonic()
         engine = self.engine
+        self.lease_clock.look(now)
         if engine.is_leader:
             self._commit(now)
         self.proposer.turn()

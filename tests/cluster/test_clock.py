@@ -47,6 +47,20 @@ def test_lease_time_goes_on_from_what_this_leader_stamped_last() -> None:
         LeaseClock(0.6).stamp(0.0)
 
 
+def test_lease_time_does_not_run_while_the_leader_stands_still() -> None:
+    clock = LeaseClock(0.6)
+    clock.lead(0, 0.0)
+    for tenth in range(31):
+        clock.look(tenth / 10)
+    assert clock.stamp(3.05) == 2_050
+    clock.look(3.5)  # a long turn, and no more
+    assert clock.stamp(3.5) == 2_500
+    clock.look(63.5)
+    assert [clock.stamp(63.5 + seconds) for seconds in (0.0, 1.0, 1.5)] == [2_500, 2_500, 3_000]
+    clock.stop(100.0)
+    assert clock.now_ms(100.0) == 3_000
+
+
 def test_a_leader_knows_when_lease_time_will_be_reached() -> None:
     clock = LeaseClock(0.6)
     assert clock.reaches_at(1) == float("inf")

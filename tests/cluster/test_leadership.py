@@ -1,5 +1,8 @@
 """What a leader keeps is forgotten with its leadership, and its clocks go on from the log."""
 
+import asyncio
+
+from tests.simulation.cluster import SimulatedCluster, simulate
 from tests.simulation.lone import LoneNode, alone, command
 
 
@@ -30,3 +33,23 @@ def test_a_later_leadership_knows_nothing_of_an_earlier_one() -> None:
         assert node.core.replication.progress["n3"].match_index == 0
 
     alone(scenario)
+
+
+def test_no_lease_runs_out_while_all_nodes_stand_still() -> None:
+    """Nobody could renew one meanwhile, whoever leads afterwards."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        for number in range(5):
+            await cluster.elected()
+            before = (await cluster.write("n1", b"before-%d" % number)).index
+            lease_ms = cluster["n1"].running.machine.lease_now_ms
+            begun = cluster.loop.now
+            for node_id in cluster.ids:
+                cluster[node_id].sleep(30.0)
+            await asyncio.sleep(30.0)
+            await cluster.elected()
+            assert (await cluster.write("n1", b"after-%d" % number)).index > before
+            awake_ms = 1000 * (cluster.loop.now - begun - 30.0)
+            assert cluster["n1"].running.machine.lease_now_ms - lease_ms <= awake_ms
+
+    simulate(scenario)
