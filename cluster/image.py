@@ -50,14 +50,17 @@ class Image:
     def write(self, frozen: Frozen, index: int, term: int) -> ImageMeta:
         """Bring the image to the log entry `index` of this term, durably.
 
-        frozen: the machine behind that entry, with all that changed since the entry of the image.
+        frozen: the machine behind that entry, with all that changed since the entry of the image. It is used up, since
+        letting go of many records at once would hold the interpreter, and so the loop, for as long.
         Raises ImageError; then it may be either image.
         """
         if index < self.index:
             raise ImageError(f"the image would go back from entry {self.index} to {index}")
         content = Content() if self.meta is None else Content(self.meta.content, self.meta.records)
         with self._file.transaction() as transaction:
-            for (table, key), record in frozen.dirty.items():
+            dirty = frozen.dirty
+            while dirty:
+                (table, key), record = dirty.popitem()
                 self._points.reach(RECORD)
                 name = record_name(table, key)
                 if record is None:

@@ -71,9 +71,10 @@ class ImageWriter:
     def _write(self, frozen: Frozen, index: int, term: int, marked: bool, begun_at: float) -> None:
         self.busy = True
         self._not_before = begun_at + self._every_s
+        records = len(frozen.dirty)
         self._worker.do(
             partial(self.image.write, frozen, index, term),
-            lambda meta: self._done(meta, marked, begun_at, len(frozen.dirty)),
+            lambda meta: self._done(meta, marked, begun_at, records),
         )
 
     def _done(self, meta: ImageMeta, marked: bool, begun_at: float, records: int) -> None:

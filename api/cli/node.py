@@ -88,6 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
 async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
     from api.app import serve_http
     from cluster.certs import CertificateError
+    from cluster.collector import calm_collector
     from cluster.identity import DataDirectoryError
     from cluster.image_records import ImageError
     from cluster.journal import JournalError
@@ -103,6 +104,7 @@ async def _serve(config: NodeConfig, signals: Iterable[signal.Signals]) -> int:
     except OSError as error:
         _log.critical("clients cannot be served on %s: %s", config.listen, error.strerror)
         return EXIT_FAILED
+    calm_collector()  # before the image is loaded: a million new objects would bring many full collections
     try:
         # Before its genesis a node waits for as long as it takes, and must stop when told to all the same.
         if await _unless(stop, replica.start()):
