@@ -31,6 +31,7 @@ RAFT_GAUGES = {
     "last_index": "the last log index of this node",
     "operations_waiting": "operations at this node that are not on their way yet",
     "operations_pending": "operations of this node whose outcome is not known yet",
+    "image_index": "log index up to which the state is in this node's last durable image",
     "wall_clock_alarm": "1 while no majority of clocks agrees",
 }
 
