@@ -37,17 +37,21 @@ async def recover(journal: JournalPort, ground: ImageGround, machine: Machine) -
     """
     try:
         return await _recover(journal, ground, machine)
+    except _ApartError as error:
+        raise ImageError(f"{error}. {START_EMPTY}") from error
     except ImageError as error:
-        raise ImageError(f"{error}. {_advice(journal)}") from error
+        advice = START_EMPTY if journal.first_index > 1 else _MAKE_ANEW
+        raise ImageError(f"{error}. {advice}") from error
 
 
-def _advice(journal: JournalPort) -> str:
-    if journal.first_index > 1:
-        return START_EMPTY
-    return (
-        "The log still has everything: move the directory `image` in the data directory away and start the node again, "
-        "it makes the image anew."
-    )
+class _ApartError(ImageError):
+    """Image and log are of different pasts: one of them forgot something, and nobody can say that it is the image."""
+
+
+_MAKE_ANEW = (
+    "The log still has everything: move the directory `image` in the data directory away and start the node again, "
+    "it makes the image anew."
+)
 
 
 async def _recover(journal: JournalPort, ground: ImageGround, machine: Machine) -> Image:
@@ -117,11 +121,11 @@ def holds(journal: JournalPort, index: int, term: int) -> bool:
 def _check_that_they_meet(journal: JournalPort, image: Image) -> None:
     if image.meta is None:
         if journal.first_index > 1:
-            raise ImageError(
+            raise _ApartError(
                 f"the log begins with entry {journal.first_index}, and there is no image of what was before"
             )
     elif not holds(journal, image.meta.index, image.meta.term):
-        raise ImageError(
+        raise _ApartError(
             f"the image ends with entry {image.meta.index} of term {image.meta.term}, which is not in the log of "
             f"entries {journal.first_index} to {journal.last_index}: they do not belong together"
         )
