@@ -1,6 +1,7 @@
-"""`make bench`: what a local cluster of durable nodes does a second, and how long a dead leader is missed.
+"""`make bench`: what a local cluster of durable nodes does a second, how long a dead leader is missed, and how soon a
+node with many records is ready again.
 
-    python -m ops.bench.local [--nodes 3] [--seconds 1] [--in-flight 1,16,64] [--kills 10] [--json FILE]
+    python -m ops.bench.local [--nodes 3] [--seconds 1] [--in-flight 1,16,64] [--kills 10] [--records N] [--json FILE]
 
 One process makes the load. Nodes and load share the machine's cores, so the figures are a floor. Every row is the
 median of three windows; a shared machine is noisy, so compare only rows of one run.
@@ -18,7 +19,7 @@ from pathlib import Path
 import uvloop
 
 from api.cli.table import table
-from ops.bench import machine
+from ops.bench import images, machine
 from ops.bench.cluster import BenchCluster, Node, local_cluster
 from ops.bench.connection import Connection
 from ops.bench.failover import failover_seconds
@@ -103,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--in-flight", default="1,16,64", help="operations at once")
     parser.add_argument("--works", default=",".join(WORKS), help="which, separated by commas")
     parser.add_argument("--kills", type=int, default=10, help="how often the leader is killed")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of a node that is restarted; 0: none is")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
     given = parser.parse_args(arguments)
     build = Path(__file__).resolve().parents[2] / "build"
@@ -110,9 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = {**machine.describe(build), "nodes": given.nodes}
     with local_cluster(given.nodes) as cluster, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         rows, failovers = runner.run(run(cluster, given))
+    starts = images.starts(given.records) if given.records else None
     print(report(about, rows, failovers))
+    if starts is not None:
+        print(images.line(starts))
     if given.json:
-        result = {"about": about, "rows": [dataclasses.asdict(row) for row in rows], "failoverSeconds": failovers}
+        result = {
+            "about": about,
+            "rows": [dataclasses.asdict(row) for row in rows],
+            "failoverSeconds": failovers,
+            "starts": None if starts is None else dataclasses.asdict(starts),
+        }
         given.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0
 
