@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from cluster.engine import Engine
+from cluster.fatal import InvariantBroken
 from cluster.image_limits import ImageLimits
 
 
@@ -37,12 +38,18 @@ class Trimming:
 
     def on_durable(self, index: int) -> None:
         """An image of this entry is durable: trim what nobody needs any more."""
-        assert index >= self._durable_index, (index, self._durable_index)
+        if not self._durable_index <= index <= self._engine.applied_index:
+            raise InvariantBroken(
+                f"an image of entry {index} is durable, behind that of {self._durable_index}; "
+                f"{self._engine.applied_index} is applied"
+            )
         self._before_index, self._durable_index = self._durable_index, index
         place = min(self._spared(), self._before_index)
         needed = self._needed()
         if needed is not None:
             place = min(place, needed)
+        if place > self._before_index:
+            raise InvariantBroken(f"the log would be trimmed to {place}, but a crash may need {self._before_index}")
         if place > self._engine.first_index:
             self._engine.trim_to(place)
 

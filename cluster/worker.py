@@ -16,7 +16,7 @@ from cluster.fatal import Fatal, guarded
 
 T = TypeVar("T")
 
-HANGS_S = 60.0
+HANGS_S = 300.0  # a large image may well take a minute to sync; a disk that hangs is seen by the journal's sync first
 LOOK_S = 0.5  # what one look counts at most: a process that slept has not waited
 
 _Job = tuple[Callable[[], Any], Callable[[Any], None]]

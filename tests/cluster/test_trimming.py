@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.fatal import InvariantBroken
 from cluster.image_limits import ImageLimits
 from cluster.trimming import Trimming
 
@@ -134,6 +136,15 @@ def test_after_an_install_the_log_begins_with_its_image() -> None:
     node.apply(100)
     node.whole_image()
     assert node.log.trims == [5100]
+
+
+def test_an_image_that_goes_back_or_runs_ahead_ends_the_node() -> None:
+    node = Node(NOTHING_KEPT)
+    node.apply(100)
+    node.whole_image()
+    for index in (99, 101):
+        with pytest.raises(InvariantBroken, match=f"an image of entry {index}"):
+            node.trimming.on_durable(index)
 
 
 @given(
