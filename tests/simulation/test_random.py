@@ -86,14 +86,22 @@ class Trouble:
             self.cluster[node_id].sleep(self.rng.uniform(0.1, 3.0))
 
     async def fail(self, node_id: str) -> None:
-        """Its disk refuses the next transaction: the node must end, and say nothing before."""
-        node = self.cluster[node_id]
+        """Its disk refuses the next transaction, or the next change of an image: the node must end, and say nothing
+        before."""
+        disk = self.cluster[node_id].disk
 
         def refuse() -> None:
-            node.disk.fault = lambda: None
+            disk.fault, disk.passed = lambda: None, lambda what: None
             raise OSError("the disk is full")
 
-        node.disk.fault = refuse
+        def refuse_image(what: str) -> None:
+            if what.startswith("before") and what != "before journal":
+                refuse()
+
+        if self.rng.random() < 0.5:
+            disk.fault = refuse
+        else:
+            disk.passed = refuse_image
 
     async def start_all(self) -> None:
         for node in self.cluster.nodes.values():
@@ -117,7 +125,7 @@ async def trouble(cluster: SimulatedCluster) -> int:
     await cluster.until(lambda: not cluster.network.paused)
     for node_id in cluster.ids:
         cluster[node_id].clocks.skew_ms = 0
-        cluster[node_id].disk.fault = lambda: None
+        cluster[node_id].disk.fault, cluster[node_id].disk.passed = lambda: None, lambda what: None
     await maker.start_all()
     for node_id in cluster.ids:
         with contextlib.suppress(OutcomeUnknown):  # an image may come in between
